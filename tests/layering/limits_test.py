@@ -52,6 +52,8 @@ CONSTANTS = {
     "kMaxIds": "a number of an image's header: the words that are there are what takes memory",
     "kMaxPushScalars": "where scalars lie, no limit of a file",
     "kMaxScratch": "a number of a module's table, compared with the session's memory as well",
+    "kMaxCompiledLen": "tokenizer.bytes", "kMaxTokenIds": "tokenizer.tokens", "kMaxTokenLen": "tokenizer.token-bytes",
+    "kMaxTextSteps": "tokenizer.steps", "kMaxTemplatePieces": "tokenizer.pieces",
     "kMaxFile": "module.bytes", "kMaxSpan": "module.addresses", "kMaxRelocations": "module.relocations",
     "kMaxDynamicLen": "module.dynamic-bytes", "kMaxProgramHeaders": "module.program-headers",
 }

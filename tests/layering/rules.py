@@ -9,6 +9,7 @@ EXCEPTIONS = {
     ("packager/cli/", "runtime/trust/"): "one command of both tools",
     ("packager/cli/", "runtime/isolation/"): "both tools look into strangers' files in one kind of process",
     ("packager/cli/", "runtime/probe/"): "records of tuning name the processor",
+    ("packager/text/", "runtime/text/"): "what added tokens are normalised to follows from the one normaliser",
     ("packager/plan/", "runtime/plan/"): "text form and checks stand on the one verifier of plans",
     ("targets/", "packager/loop/"): "an emitter takes Loop structures",
     ("targets/", "packager/ir/"): "expressions inside of Loop structures",
@@ -40,6 +41,7 @@ FOREIGN = (
     (r"CLI/", ("base/cli/command.cpp", "base/cli/program.cpp", "base/cli/completion.cpp")),  # not the tools: ten seconds of each source's compile time
     (r"nlohmann/", ("base/cli/json_tree.cpp",)),  # likewise
     (r"jpeglib\.h|jerror\.h|turbojpeg\.h|png\.h|zlib\.h|tiff(io)?\.h|webp/|openjpeg\.h", ("runtime/io/",)),
+    (r"unicode/", ("packager/text/unicode.cpp",)),
     (r"seccomp\.h|linux/(seccomp|landlock)\.h", ("runtime/sandbox/",)),
     (r"doctest/", ()),
     (r"sys/socket\.h|netinet/|arpa/|netdb\.h|curl/", ()),

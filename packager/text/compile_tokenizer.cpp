@@ -1,0 +1,126 @@
+#include "packager/text/compile_tokenizer.h"
+
+#include <algorithm>
+
+#include "base/byte_cursor.h"
+#include "packager/text/draft.h"
+#include "packager/text/unicode.h"
+#include "runtime/text/encode.h"
+
+namespace mlc::text {
+namespace {
+
+constexpr JsonLimits kLimits{.bytes = 256u << 20, .depth = 32, .values = 32'000'000};
+
+template <class T>
+std::vector<std::byte> bytes_of(const std::vector<T>& items) {
+  const auto bytes = std::as_bytes(std::span(items));
+  return {bytes.begin(), bytes.end()};
+}
+
+// Of contents that are normalised, what they are after it: with the tokenizer as it is so far, by the runtime's steps.
+Status normalize_added(Draft& draft) {
+  MLC_ASSIGN(const std::vector<std::byte> bytes, draft.encode());
+  MLC_ASSIGN(const Compiled tokenizer, Compiled::open(bytes));
+  for (DraftAdded& added : draft.added) {
+    if (!(added.added.flags & kNormalized)) continue;
+    MLC_ASSIGN(added.normalized, normalized(tokenizer, added.content, 64u << 20));
+  }
+  return ok();
+}
+
+}  // namespace
+
+uint32_t Draft::id_of(std::string_view text) const {
+  if (const auto found = vocabulary.find(text); found != vocabulary.end()) return found->second;
+  for (const DraftAdded& one : added)
+    if (one.content == text) return one.added.id;
+  return kNone;
+}
+
+std::vector<std::byte> Draft::tokens() {
+  std::vector<TextRef> refs;
+  const auto put_token = [&](const std::string& text, uint32_t id) {
+    if (id >= refs.size()) refs.resize(id + 1, TextRef{kNone, 0});
+    if (refs[id].offset == kNone) refs[id] = put(text);
+  };
+  for (const auto& [text, id] : vocabulary) put_token(text, id);
+  for (const NamedNumber& one : unfound) put_token(one.text, one.number);
+  for (const DraftAdded& one : added) put_token(one.content, one.added.id);
+  return bytes_of(refs);
+}
+
+Result<std::vector<std::byte>> Draft::encode() {
+  const std::string texts_before = texts_;
+  std::vector<std::byte> sections[static_cast<size_t>(Section::Count)];
+  const auto section = [&](Section s) -> std::vector<std::byte>& { return sections[static_cast<size_t>(s)]; };
+  section(Section::Tokens) = tokens();
+  std::vector<NamedNumber> words, raw, normal;
+  for (const auto& [text, id] : vocabulary)
+    if (!text.empty()) words.push_back({text, id});
+  section(Section::Trie) = make_trie(std::move(words));
+  section(Section::Scores) = bytes_of(scores);
+  section(Section::Merges) = make_merges(merges);
+  std::sort(added.begin(), added.end(), [](const DraftAdded& a, const DraftAdded& b) { return a.added.id < b.added.id; });
+  std::vector<Added> list;
+  for (const DraftAdded& one : added) {
+    const bool is_normal = one.added.flags & kNormalized;
+    const auto& text = is_normal ? one.normalized : one.content;
+    if (!text.empty()) (is_normal ? normal : raw).push_back({text, static_cast<uint32_t>(list.size())});
+    list.push_back({one.added.id, one.added.flags, put(text)});
+  }
+  // Two contents that are normalised to one: the token of the lower id.
+  std::stable_sort(normal.begin(), normal.end(), [](const NamedNumber& a, const NamedNumber& b) { return a.text < b.text; });
+  normal.erase(std::unique(normal.begin(), normal.end(), [](const NamedNumber& a, const NamedNumber& b) { return a.text == b.text; }), normal.end());
+  section(Section::Added) = bytes_of(list);
+  section(Section::AddedTrie) = make_trie(std::move(raw));
+  section(Section::NormalizedTrie) = make_trie(std::move(normal));
+  section(Section::Classes) = make_classes(classes);
+  section(Section::Maps) = make_maps(classes);
+  section(Section::Normalizer) = bytes_of(normalizer);
+  section(Section::Splitter) = bytes_of(splitter);
+  section(Section::Decoder) = bytes_of(decoder);
+  ByteBuilder pieces;
+  pieces.put_uint(single.size(), 4).put_uint(pair.size(), 4).put(bytes_of(single)).put(bytes_of(pair));
+  section(Section::Template) = pieces.take();
+  options.unicode = unicode_version();
+  section(Section::Options) = bytes_of(std::vector<Options>{options});
+  const auto texts = std::as_bytes(std::span(texts_.data(), texts_.size()));
+  section(Section::Text).assign(texts.begin(), texts.end());
+  texts_ = texts_before;
+
+  ByteBuilder out;
+  constexpr auto kCount = static_cast<uint64_t>(Section::Count);
+  out.put_uint(kMagic, 4).put_uint(kVersion, 4).put_uint(kCount, 4).put_uint(0, 4);
+  uint64_t at = 16 + 8 * kCount;
+  for (const auto& bytes : sections) {
+    at = (at + 3) / 4 * 4;
+    out.put_uint(at, 4).put_uint(bytes.size(), 4);
+    at += bytes.size();
+    if (at > kMaxCompiledLen) return Status(Code::Unsupported, "the tokenizer has more than {} bytes", kMaxCompiledLen);
+  }
+  for (const auto& bytes : sections) out.pad(4), out.put(Bytes(bytes));
+  return out.take();
+}
+
+Result<std::vector<std::byte>> compile_tokenizer(std::string_view json, std::string_view name) {
+  MLC_ASSIGN(const JsonDocument document, parse_json(json, name, kLimits));
+  const JsonNode root{&document.root(), "$"};
+  if (!root.is(JsonValue::Kind::Object)) return root.expected("an object");
+  Draft draft;
+  MLC_RETURN_IF_ERROR(read_model(root["model"], draft));
+  MLC_RETURN_IF_ERROR(read_added(root["added_tokens"], draft));
+  MLC_RETURN_IF_ERROR(read_normalizer(root["normalizer"], draft));
+  MLC_RETURN_IF_ERROR(read_splitter(root["pre_tokenizer"], draft));
+  MLC_RETURN_IF_ERROR(read_processor(root["post_processor"], draft));
+  MLC_RETURN_IF_ERROR(read_decoder(root["decoder"], draft));
+  MLC_RETURN_IF_ERROR(normalize_added(draft));
+  MLC_ASSIGN(std::vector<std::byte> bytes, draft.encode());
+  MLC_RETURN_IF_ERROR([&] {
+    const Result<Compiled> opened = Compiled::open(bytes);
+    return opened.ok() ? ok() : Status(opened.status());
+  }());
+  return bytes;
+}
+
+}  // namespace mlc::text

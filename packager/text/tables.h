@@ -1,0 +1,28 @@
+// The tables of a compiled tokenizer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schema/text/compiled.h"
+
+namespace mlc::text {
+
+struct NamedNumber {
+  std::string text;  // not empty, each once
+  uint32_t number;
+};
+// The units of a trie, as bytes. Of no texts: no bytes.
+std::vector<std::byte> make_trie(std::vector<NamedNumber> texts);
+
+// Pairs are there once.
+std::vector<std::byte> make_merges(const std::vector<Merge>& merges);
+
+// Of every code point the bits of `mask`.
+std::vector<std::byte> make_classes(uint16_t mask);
+// Those whose bit (kDecomposed, kLowered, kOrdered) is in `mask`.
+std::vector<std::byte> make_maps(uint16_t mask);
+
+}  // namespace mlc::text

@@ -1,0 +1,65 @@
+// What the steps of a tokenizer work on: code points, each with the part of the original text that it came from.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "schema/text/compiled.h"
+
+namespace mlc::text {
+
+// Positions are code points of the original text.
+struct Char {
+  uint32_t code_point, begin, end;
+};
+
+// A row of code points that no step may grow beyond its bound.
+class Chars {
+ public:
+  explicit Chars(uint64_t most) : most_(most) {}
+
+  size_t size() const { return chars_.size(); }
+  const Char& operator[](size_t i) const { return chars_[i]; }
+  const Char* data() const { return chars_.data(); }
+  void clear() { chars_.clear(); }
+  // Nothing is added beyond the bound, which `overflowed` remembers.
+  void add(Char c) {
+    if (chars_.size() < most_) chars_.push_back(c);
+    else overflowed_ = true;
+  }
+  void add(std::span<const Char> chars) {
+    if (chars.size() <= most_ - chars_.size()) chars_.insert(chars_.end(), chars.begin(), chars.end());
+    else overflowed_ = true;
+  }
+  uint64_t room() const { return most_ - chars_.size(); }
+  void overflow() { overflowed_ = true; }
+  bool overflowed() const { return overflowed_; }
+  void swap(Chars& other) {
+    chars_.swap(other.chars_);
+    std::swap(overflowed_, other.overflowed_);
+  }
+
+ private:
+  std::vector<Char> chars_;
+  uint64_t most_;
+  bool overflowed_ = false;
+};
+
+// Some of the code points, which are one token already if `added` is not kNone: the number of the added token.
+struct Piece {
+  uint32_t begin, end;
+  uint32_t added = kNone;
+};
+
+// A token of one text.
+struct Token {
+  uint32_t id, begin, end, word;
+  uint32_t lead, trail;  // white space in front and at the end, where that is trimmed from offsets
+};
+
+
+}  // namespace mlc::text

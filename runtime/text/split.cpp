@@ -1,0 +1,244 @@
+#include "runtime/text/split.h"
+
+#include <algorithm>
+
+#include "runtime/text/normalize.h"
+
+namespace mlc::text {
+namespace {
+
+struct Match {
+  uint32_t begin, end;
+  bool is;  // what the step looks for, or what stands between
+};
+
+class Splitter {
+ public:
+  Splitter(const Compiled& tokenizer, const Chars& chars, std::vector<Piece>& out) : tokenizer_(tokenizer), chars_(chars), out_(out) {}
+
+  void classes(const Step& step, Piece piece) {
+    matches_.clear();
+    uint32_t done = piece.begin;
+    for (uint32_t i = piece.begin; i < piece.end; ++i) {
+      if (!(tokenizer_.class_of(chars_[i].code_point) & step.a)) continue;
+      if (done < i) matches_.push_back({done, i, false});
+      matches_.push_back({i, i + 1, true});
+      done = i + 1;
+    }
+    if (done < piece.end) matches_.push_back({done, piece.end, false});
+    emit(static_cast<Behaviour>(step.b));
+  }
+
+  void texts(const Step& step, std::span<const uint32_t> what, Piece piece) {
+    matches_.clear();
+    uint32_t done = piece.begin;
+    const auto length = static_cast<uint32_t>(what.size());
+    for (uint32_t i = piece.begin; i < piece.end;) {
+      if (!begins_with({chars_.data() + i, piece.end - i}, what)) {
+        ++i;
+        continue;
+      }
+      if (done < i) matches_.push_back({done, i, false});
+      matches_.push_back({i, i + length, true});
+      done = i += length;
+    }
+    if (done < piece.end) matches_.push_back({done, piece.end, false});
+    emit(static_cast<Behaviour>(step.b));
+  }
+
+  // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ , which leaves nothing between.
+  void words(Piece piece) {
+    for (uint32_t at = piece.begin; at < piece.end;) {
+      const uint32_t end = word_end(at, piece.end);
+      out_.push_back({at, end});
+      at = end;
+    }
+  }
+
+ private:
+  static constexpr uint16_t kWords = kSpace | kLetter | kNumber;
+  uint16_t kind(uint32_t i) const { return tokenizer_.class_of(chars_[i].code_point) & kWords; }
+
+  uint32_t contraction(uint32_t at, uint32_t end) const {
+    if (chars_[at].code_point != '\'' || at + 1 >= end) return 0;
+    const uint32_t c = chars_[at + 1].code_point, d = at + 2 < end ? chars_[at + 2].code_point : 0;
+    if (c == 's' || c == 't' || c == 'm' || c == 'd') return 2;
+    return (c == 'r' && d == 'e') || (c == 'v' && d == 'e') || (c == 'l' && d == 'l') ? 3 : 0;
+  }
+
+  uint32_t word_end(uint32_t at, uint32_t end) const {
+    if (const uint32_t length = contraction(at, end)) return at + length;
+    const uint32_t first = chars_[at].code_point == ' ' && at + 1 < end && !(kind(at + 1) & kSpace) ? at + 1 : at;
+    if (const uint16_t of = kind(first); !(of & kSpace)) {
+      uint32_t i = first;
+      while (i < end && same(kind(i), of)) ++i;
+      return i;
+    }
+    uint32_t i = at;
+    while (i < end && (kind(i) & kSpace)) ++i;
+    return i < end && i - at > 1 ? i - 1 : i;  // the last blank goes with what follows
+  }
+  static bool same(uint16_t a, uint16_t b) {
+    if (b & kLetter) return a & kLetter;
+    return b & kNumber ? a & kNumber : a == 0;
+  }
+
+  void emit(Behaviour behaviour) {
+    switch (behaviour) {
+      case Behaviour::Removed:
+        for (const Match& m : matches_)
+          if (!m.is) out_.push_back({m.begin, m.end});
+        break;
+      case Behaviour::Isolated:
+        for (const Match& m : matches_) out_.push_back({m.begin, m.end});
+        break;
+      case Behaviour::Contiguous:
+        join([](const Match& m, bool before) { return m.is == before; });
+        break;
+      case Behaviour::MergedWithPrevious:
+        join([](const Match& m, bool before) { return m.is && !before; });
+        break;
+      case Behaviour::MergedWithNext: join_next(); break;
+    }
+  }
+
+  template <class Joins>
+  void join(Joins joins) {
+    const size_t first = out_.size();
+    bool before = false;
+    for (const Match& m : matches_) {
+      if (joins(m, before) && out_.size() > first) out_.back().end = m.end;
+      else out_.push_back({m.begin, m.end});
+      before = m.is;
+    }
+  }
+
+  void join_next() {
+    const size_t first = out_.size();
+    bool after = false;
+    for (size_t i = matches_.size(); i-- > 0;) {
+      const Match& m = matches_[i];
+      if (m.is && !after && out_.size() > first) out_.back().begin = m.begin;
+      else out_.push_back({m.begin, m.end});
+      after = m.is;
+    }
+    std::reverse(out_.begin() + static_cast<std::ptrdiff_t>(first), out_.end());
+  }
+
+  const Compiled& tokenizer_;
+  const Chars& chars_;
+  std::vector<Piece>& out_;
+  std::vector<Match> matches_;
+};
+
+// The steps that make other code points.
+void respell(const Compiled& tokenizer, const Step& step, const Pieces& text, Pieces& out) {
+  out.chars.clear();
+  const std::string_view by = tokenizer.text(step.text);
+  const std::vector<uint32_t> what = code_points(by);
+  for (const Piece& piece : text.pieces) {
+    const std::span<const Char> in(text.chars.data() + piece.begin, piece.end - piece.begin);
+    const auto begin = static_cast<uint32_t>(out.chars.size());
+    if (piece.added != kNone) {
+      out.chars.add(in);
+    } else if (step.kind == StepKind::Bytes) {
+      spell_bytes(in, out.chars);
+    } else if (step.kind == StepKind::Replace) {
+      replace(what, tokenizer.text(step.other), in, out.chars);
+    } else {
+      if (!begins_with(in, what) && (step.a == 0 || in[0].begin == 0)) add_text(by, in[0], out.chars);
+      out.chars.add(in);
+    }
+    if (out.chars.overflowed()) return;
+    if (begin < out.chars.size()) out.pieces.push_back({begin, static_cast<uint32_t>(out.chars.size()), piece.added});
+  }
+}
+
+// Where added tokens are cut out of a piece.
+class Cutter {
+ public:
+  Cutter(const Compiled& tokenizer, const Trie& trie, const Chars& chars, Piece piece, std::vector<Piece>& out)
+      : tokenizer_(tokenizer), trie_(trie), chars_(chars), piece_(piece), out_(out) {}
+
+  void run() {
+    uint32_t done = piece_.begin;
+    for (uint32_t at = piece_.begin; at < piece_.end;) {
+      uint32_t end = 0;
+      const uint32_t number = longest(at, end);
+      if (number == kNone) {
+        ++at;
+        continue;
+      }
+      const uint32_t flags = tokenizer_.added(number).flags;
+      const uint32_t next = end;
+      if ((flags & kSingleWord) && !stands_alone(at, end)) {
+        at = next;
+        continue;
+      }
+      uint32_t begin = at;
+      while ((flags & kStripLeft) && begin > done && is(begin - 1, kSpace)) --begin;
+      while ((flags & kStripRight) && end < piece_.end && is(end, kSpace)) ++end;
+      begin = std::max(begin, done);
+      if (done < begin) out_.push_back({done, begin});
+      if (begin < end) out_.push_back({begin, end, number});
+      done = std::max(done, end);
+      at = next;
+    }
+    if (done < piece_.end) out_.push_back({done, piece_.end});
+  }
+
+ private:
+  bool is(uint32_t i, uint16_t mask) const { return (tokenizer_.class_of(chars_[i].code_point) & mask) != 0; }
+  bool stands_alone(uint32_t begin, uint32_t end) const {
+    return (begin == piece_.begin || !is(begin - 1, kWordChar)) && (end == piece_.end || !is(end, kWordChar));
+  }
+
+  uint32_t longest(uint32_t at, uint32_t& end) const {
+    uint32_t state = Trie::kRoot, found = kNone;
+    for (uint32_t i = at; i < piece_.end; ++i) {
+      uint8_t bytes[4];
+      const uint32_t count = encode_utf8(chars_[i].code_point, bytes);
+      for (uint32_t b = 0; b < count && state != kNone; ++b) state = trie_.step(state, bytes[b]);
+      if (state == kNone || i - at > kMaxTokenLen) break;
+      if (const uint32_t value = trie_.value(state)) found = value - 1, end = i + 1;
+    }
+    return found;
+  }
+
+  const Compiled& tokenizer_;
+  const Trie& trie_;
+  const Chars& chars_;
+  Piece piece_;
+  std::vector<Piece>& out_;
+};
+
+}  // namespace
+
+void cut_added(const Compiled& tokenizer, const Trie& trie, const Chars& chars, Piece piece, std::vector<Piece>& out) {
+  if (trie.empty()) out.push_back(piece);
+  else Cutter(tokenizer, trie, chars, piece, out).run();
+}
+
+void split(const Compiled& tokenizer, Pieces& text, Pieces& scratch) {
+  const Table<Step>& steps = tokenizer.splitter();
+  for (uint32_t i = 0; i < steps.size() && !text.chars.overflowed(); ++i) {
+    const Step step = steps[i];
+    scratch.pieces.clear();
+    if (step.kind == StepKind::Bytes || step.kind == StepKind::Replace || step.kind == StepKind::PrependMissing) {
+      respell(tokenizer, step, text, scratch);
+      text.chars.swap(scratch.chars);
+    } else {
+      Splitter splitter(tokenizer, text.chars, scratch.pieces);
+      const std::vector<uint32_t> what = code_points(tokenizer.text(step.text));
+      for (const Piece& piece : text.pieces) {
+        if (piece.added != kNone) scratch.pieces.push_back(piece);
+        else if (step.kind == StepKind::SplitClass) splitter.classes(step, piece);
+        else if (step.kind == StepKind::SplitText) splitter.texts(step, what, piece);
+        else splitter.words(piece);
+      }
+    }
+    text.pieces.swap(scratch.pieces);
+  }
+}
+
+}  // namespace mlc::text

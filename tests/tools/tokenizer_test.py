@@ -1,0 +1,397 @@
+"""Tokenizers against the library `tokenizers`: they are trained here, on text of the Debian system and generated lines, and
+both encode the same lines. Ids, type ids, offsets, word ids and masks must be equal, and the text that ids are decoded to.
+
+    tokenizer_test.py BUILD_BIN [--lines N] [--family NAME] [--speed]
+
+Skipped (77) where `tokenizers` is neither installed nor to be had from PyPI: tests/unit/tokenizer has vectors of it.
+"""
+import argparse
+import gzip
+import json
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+
+VERSION = "0.23.3"  # whose answers are the definition
+
+
+def import_tokenizers(folder):
+    """The library, installed below `folder` if it has to be; None without it."""
+    try:
+        import tokenizers
+        return tokenizers
+    except ImportError:
+        pass
+    place = pathlib.Path(folder) / f"tokenizers-{VERSION}"
+    if not place.is_dir():
+        done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", place, f"tokenizers=={VERSION}"],
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            try:  # a Python without pip
+                venv.create(place, with_pip=True)
+                subprocess.run([place / "bin/pip", "install", "--quiet", "--no-deps", "--target", place, f"tokenizers=={VERSION}"], check=True,
+                               capture_output=True)
+            except (subprocess.CalledProcessError, OSError):
+                return None
+    sys.path.insert(0, str(place))
+    try:
+        import tokenizers
+        return tokenizers
+    except ImportError:
+        return None
+
+
+# Lines
+
+def system_lines(count, draw):
+    """Lines of what Debian has of text: English, and manual pages in many languages."""
+    files = []
+    for folder in ("/usr/share/common-licenses", "/usr/share/doc", "/usr/share/man", "/usr/share/perl", "/usr/share/perl5", "/usr/share/i18n/locales"):
+        files += sorted(p for p in pathlib.Path(folder).rglob("*") if p.is_file() and not p.is_symlink())
+    draw.shuffle(files)
+    lines = []
+    for path in files:
+        if len(lines) >= count:
+            break
+        try:
+            data = gzip.open(path).read() if path.suffix == ".gz" else path.read_bytes()
+            text = data.decode("utf-8")
+        except (OSError, UnicodeDecodeError, EOFError):
+            continue
+        own = [line for line in text.split("\n") if line]
+        lines += draw.sample(own, min(len(own), 40))
+    return lines[:count]
+
+
+EMOJI = ["\U0001F468‍\U0001F469‍\U0001F467‍\U0001F466", "\U0001F44B\U0001F3FD", "❤️", "\U0001F1E9\U0001F1EA", "\U0001F3F4\U000E0067\U000E0062\U000E0065\U000E006E\U000E0067\U000E007F",
+         "1️⃣", "\U0001F600"]
+WORDS = ["naïve", "café", "Ångström", "İstanbul", "ẞtraße", "ΑΒΓς", "Привет", "Ёлка", "שלום", "مرحبا", "हिन्दी", "ไทย", "한국어", "日本語", "漢字", "がぎ",
+         "ﬁne", "Ⅷ", "½", "x²", "don't", "We'LL", "they've", "I'm", "o'clock", "C++", "e.g.", "3.14", "1,000", "foo_bar", "a-b", "http://x.y/?z=1", "＃", "「」",
+         "‮abc‬", "a​b", "­soft", "Ǆ", "ǅ", "𝒜", "𐐀", "ꯍ", "각", "각", "é", "ố", "ạ̈", "́", "̈́x"]
+SPECIALS = ["[CLS]", "[SEP]", "[UNK]", "[PAD]", "[MASK]", "<s>", "</s>", "<unk>", "<pad>", "<mask>", "<|endoftext|>", "<extra>", "Yesterday", "<tag>"]
+SPACES = [" ", "  ", "\t", "\n", "\r\n", " ", "　", " ", " " * 40, "\x0b", "\x0c", "\x85", " ", "﻿"]
+
+
+def generated_line(draw):
+    kind = draw.randrange(8)
+    if kind == 0:  # any code points
+        return "".join(chr(c) for c in (draw.randrange(0x110000) for _ in range(draw.randrange(1, 30))) if not 0xD800 <= c < 0xE000)
+    if kind == 1:  # of the basic plane, below the surrogates
+        return "".join(chr(draw.randrange(1, 0xD800)) for _ in range(draw.randrange(1, 40)))
+    if kind == 2:  # controls and Latin-1
+        return "".join(chr(draw.randrange(0, 0x180)) for _ in range(draw.randrange(1, 60)))
+    if kind == 3:  # marks upon marks
+        return "".join(draw.choice("aeiouAEIOU가") + "".join(chr(draw.choice([0x300, 0x301, 0x323, 0x327, 0x345, 0x344, 0xF73, 0x5B0, 0x11A8])) for _ in range(draw.randrange(5)))
+                       for _ in range(draw.randrange(1, 10)))
+    parts = []
+    for _ in range(draw.randrange(1, 14)):
+        parts.append(draw.choice(draw.choice([EMOJI, WORDS, SPECIALS, SPACES, WORDS, [" "]])))
+        if draw.random() < 0.5:
+            parts.append(draw.choice([" ", " ", "", "a", ".", "'", "9"]))
+    return "".join(parts)
+
+
+def lines_of(count, seed):
+    draw = random.Random(seed)
+    lines = system_lines(count * 2 // 3, draw)
+    lines += ["", " ", "\n", "a", "a" * 100, "a" * 101, "b" * 3000, " " * 500, "'" * 50, "[SEP][SEP][CLS] [MASK]", "  <mask>  <mask>x<mask> ", "1" * 200]
+    while len(lines) < count:
+        lines.append(generated_line(draw))
+    draw.shuffle(lines)
+    return lines
+
+
+# Families
+
+class Family:
+    def __init__(self, name, tokenizer, options=None):
+        self.name, self.tokenizer, self.options = name, tokenizer, options or {}
+
+
+def word_piece(t, lines, **bert):
+    tok = t.Tokenizer(t.models.WordPiece(unk_token="[UNK]"))
+    tok.normalizer = t.normalizers.BertNormalizer(**bert)
+    tok.pre_tokenizer = t.pre_tokenizers.BertPreTokenizer()
+    tok.train_from_iterator(lines, t.trainers.WordPieceTrainer(vocab_size=6000, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False))
+    ids = [(name, tok.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+    tok.post_processor = t.processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ids)
+    tok.decoder = t.decoders.WordPiece(prefix="##")
+    return tok
+
+
+def bert_added(t, lines):
+    tok = word_piece(t, lines)
+    tok.post_processor = t.processors.BertProcessing(("[SEP]", tok.token_to_id("[SEP]")), ("[CLS]", tok.token_to_id("[CLS]")))
+    tok.add_special_tokens([t.AddedToken("<mask>", lstrip=True, rstrip=True, normalized=False)])
+    tok.add_tokens([t.AddedToken("Yesterday", normalized=True), t.AddedToken("<tag>", single_word=True, normalized=False), t.AddedToken("naïve", single_word=True),
+                    t.AddedToken("<extra>", rstrip=True)])
+    tok.decoder = t.decoders.WordPiece(prefix="##", cleanup=False)
+    return tok
+
+
+def byte_level(t, lines, add_prefix_space, processor=True):
+    tok = t.Tokenizer(t.models.BPE())
+    tok.pre_tokenizer = t.pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
+    tok.train_from_iterator(lines, t.trainers.BpeTrainer(vocab_size=6000, initial_alphabet=t.pre_tokenizers.ByteLevel.alphabet(),
+                                                         special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<|endoftext|>"], show_progress=False))
+    if processor:
+        tok.post_processor = t.processors.ByteLevel(trim_offsets=False)
+    tok.decoder = t.decoders.ByteLevel()
+    return tok
+
+
+def roberta(t, lines):
+    tok = byte_level(t, lines, True, False)
+    tok.add_special_tokens([t.AddedToken("<mask>", lstrip=True)])
+    tok.post_processor = t.processors.RobertaProcessing(("</s>", tok.token_to_id("</s>")), ("<s>", tok.token_to_id("<s>")), trim_offsets=True, add_prefix_space=True)
+    return tok
+
+
+def llama(t, lines, legacy):
+    """BPE of SentencePiece: bytes of what is unknown; no words (as converted files have it) or Metaspace."""
+    tok = t.Tokenizer(t.models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    if legacy:
+        tok.normalizer = t.normalizers.Sequence([t.normalizers.Prepend("▁"), t.normalizers.Replace(" ", "▁")])
+    else:
+        tok.pre_tokenizer = t.pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="first", split=False)
+    trained = t.Tokenizer(t.models.BPE(unk_token="<unk>"))  # words cannot be found without splitting
+    trained.pre_tokenizer = t.pre_tokenizers.Metaspace()
+    specials = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
+    trained.train_from_iterator(lines, t.trainers.BpeTrainer(vocab_size=5000, limit_alphabet=300, special_tokens=specials, show_progress=False))
+    model = json.loads(trained.to_str())["model"]
+    whole = json.loads(tok.to_str())
+    whole["model"].update(vocab=model["vocab"], merges=model["merges"])
+    tok = t.Tokenizer.from_str(json.dumps(whole))
+    tok.add_special_tokens(["<unk>", "<s>", "</s>"])
+    tok.add_tokens([t.AddedToken("<extra>", normalized=legacy)])
+    tok.post_processor = t.processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)])
+    tok.decoder = t.decoders.Sequence([t.decoders.Replace("▁", " "), t.decoders.ByteFallback(), t.decoders.Fuse(), t.decoders.Strip(" ", 1, 0)])
+    return tok
+
+
+def unigram(t, lines, scheme, byte_fallback=False):
+    tok = t.Tokenizer(t.models.Unigram())
+    tok.normalizer = t.normalizers.Sequence([t.normalizers.Lowercase(), t.normalizers.Replace("  ", " ")])
+    tok.pre_tokenizer = t.pre_tokenizers.Sequence([t.pre_tokenizers.WhitespaceSplit(), t.pre_tokenizers.Metaspace(prepend_scheme=scheme)])
+    specials = ["<s>", "<pad>", "</s>", "<unk>"] + ([f"<0x{b:02X}>" for b in range(256)] if byte_fallback else [])
+    lines = [line for line in lines if all(c < "Ԁ" for c in line)]  # every character becomes a token
+    tok.train_from_iterator(lines, t.trainers.UnigramTrainer(vocab_size=4000, special_tokens=specials, unk_token="<unk>", show_progress=False))
+    if byte_fallback:
+        whole = json.loads(tok.to_str())
+        whole["model"]["byte_fallback"] = True
+        tok = t.Tokenizer.from_str(json.dumps(whole))
+    tok.decoder = t.decoders.Metaspace(prepend_scheme=scheme)
+    return tok
+
+
+def suffixed(t, lines):
+    """The first BPE: a suffix at the end of words."""
+    tok = t.Tokenizer(t.models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
+    tok.normalizer = t.normalizers.Lowercase()
+    tok.pre_tokenizer = t.pre_tokenizers.Sequence([t.pre_tokenizers.Split("--", "removed"), t.pre_tokenizers.Split("the", "contiguous"), t.pre_tokenizers.BertPreTokenizer()])
+    tok.train_from_iterator(lines, t.trainers.BpeTrainer(vocab_size=3000, limit_alphabet=200, special_tokens=["<unk>"], end_of_word_suffix="</w>", show_progress=False))
+    tok.decoder = t.decoders.BPEDecoder()
+    return tok
+
+
+def word_level(t, lines):
+    tok = t.Tokenizer(t.models.WordLevel(unk_token="<unk>"))
+    tok.normalizer = t.normalizers.Sequence([t.normalizers.NFD(), t.normalizers.Strip(), t.normalizers.Lowercase(), t.normalizers.Replace("--", " - ")])
+    tok.pre_tokenizer = t.pre_tokenizers.Sequence([t.pre_tokenizers.Whitespace(), t.pre_tokenizers.Digits(individual_digits=True)])
+    tok.train_from_iterator(lines, t.trainers.WordLevelTrainer(vocab_size=4000, special_tokens=["<unk>"], show_progress=False))
+    return tok
+
+
+def punctuated(t, lines):
+    tok = t.Tokenizer(t.models.BPE(unk_token="<unk>", continuing_subword_prefix="##", fuse_unk=True))
+    tok.normalizer = t.normalizers.Sequence([t.normalizers.Prepend("_"), t.normalizers.Replace(" ", "_")])
+    tok.pre_tokenizer = t.pre_tokenizers.Sequence([t.pre_tokenizers.Punctuation("merged_with_next"), t.pre_tokenizers.Digits(individual_digits=False)])
+    tok.train_from_iterator(lines, t.trainers.BpeTrainer(vocab_size=2000, limit_alphabet=60, special_tokens=["<unk>"], continuing_subword_prefix="##", show_progress=False))
+    return tok
+
+
+def families(t, lines):
+    yield "wordpiece", lambda: word_piece(t, lines)
+    yield "wordpiece_cased", lambda: word_piece(t, lines, lowercase=False)
+    yield "wordpiece_added", lambda: bert_added(t, lines)
+    yield "gpt2", lambda: byte_level(t, lines, False)
+    yield "gpt2_prefix", lambda: byte_level(t, lines, True)
+    yield "roberta", lambda: roberta(t, lines)
+    yield "llama_legacy", lambda: llama(t, lines, True)
+    yield "llama", lambda: llama(t, lines, False)
+    yield "unigram", lambda: unigram(t, lines, "always")
+    yield "unigram_bytes", lambda: unigram(t, lines, "first", True)
+    yield "bpe_suffix", lambda: suffixed(t, lines)
+    yield "wordlevel", lambda: word_level(t, lines)
+    yield "bpe_unknown", lambda: punctuated(t, lines)
+
+
+# Comparing
+
+def pack(texts):
+    return b"".join(struct.pack("<I", len(data)) + data for data in texts)
+
+
+class Ours:
+    def __init__(self, program, folder, tokenizer):
+        self.program, self.folder = program, pathlib.Path(folder)
+        self.json = self.folder / "tokenizer.json"
+        self.json.write_text(tokenizer, encoding="utf-8")
+
+    def run(self, texts, **options):
+        path = self.folder / "texts"
+        path.write_bytes(pack(texts))
+        done = subprocess.run([self.program, self.json, path, *(f"{k}={int(v)}" for k, v in options.items())], capture_output=True)
+        if done.returncode != 0:
+            raise SystemExit(f"tokenize_lines: {done.returncode} {done.stderr.decode()}")
+        return [json.loads(line) for line in done.stdout.decode().split("\n") if line]
+
+    def encodings(self, texts, **options):
+        """A list of encodings for each text, or pair of texts."""
+        out, current = [], []
+        for line in self.run([text.encode() for text in texts], **options):
+            current.append(line)
+            if line["last"]:
+                out.append(current)
+                current = []
+        return out
+
+
+def theirs(e):
+    return {"ids": e.ids, "types": e.type_ids, "words": [-1 if w is None else w for w in e.word_ids], "attention": e.attention_mask,
+            "special": e.special_tokens_mask, "offsets": [list(o) for o in e.offsets]}
+
+
+def difference(one, other, keys):
+    for key in keys:
+        if one[key] != other[key]:
+            at = next((i for i, (a, b) in enumerate(zip(one[key], other[key])) if a != b), min(len(one[key]), len(other[key])))
+            return f"{key} from {at}: ours {one[key][at:at + 6]}, theirs {other[key][at:at + 6]}"
+    return None
+
+
+class Checker:
+    def __init__(self, name):
+        self.name, self.compared, self.failed = name, 0, 0
+
+    def check(self, what, text, ours, reference, keys=("ids", "types", "words", "attention", "special", "offsets")):
+        self.compared += 1
+        wrong = "error: " + ours["error"] if "error" in ours else difference(ours, reference, keys)
+        if wrong:
+            self.failed += 1
+            if self.failed <= 6:
+                print(f"FAIL {self.name}, {what}: {text!r:.300}: {wrong}")
+
+
+def check_bytes(checker, text, encoding):
+    """Byte offsets are those of the code points."""
+    places = [0]
+    for c in text:
+        places.append(places[-1] + len(c.encode()))
+    expected = [[places[b], places[e]] for b, e in encoding["offsets"]]
+    checker.check("bytes", text, {"bytes": encoding["bytes"]}, {"bytes": expected}, ("bytes",))
+
+
+def compare(name, tok, program, lines, folder):
+    checker = Checker(name)
+    ours = Ours(program, folder, tok.to_str())
+    for text, mine in zip(lines, ours.encodings(lines), strict=True):
+        reference = theirs(tok.encode(text))
+        checker.check("encode", text, mine[0], reference)
+        if "error" not in mine[0]:
+            check_bytes(checker, text, mine[0])
+    some = lines[:600]
+    for i, mine in enumerate(ours.encodings(some, pairs=True)):
+        checker.check("pair", some[2 * i], mine[0], theirs(tok.encode(some[2 * i], some[2 * i + 1])))
+    for text, mine in zip(some, ours.encodings(some, special=False), strict=True):
+        checker.check("without template", text, mine[0], theirs(tok.encode(text, add_special_tokens=False)))
+    compare_decoding(checker, tok, ours, some)
+    compare_lengths(checker, tok, ours, some)
+    print(f"{'FAIL' if checker.failed else 'ok  '} {name}: {checker.compared} compared, {checker.failed} differ")
+    return checker.failed
+
+
+def compare_decoding(checker, tok, ours, lines):
+    draw = random.Random(5)
+    size = tok.get_vocab_size()
+    rows = [tok.encode(line).ids for line in lines] + [[draw.randrange(size) for _ in range(draw.randrange(30))] for _ in range(300)]
+    for skip in (False, True):
+        for row, mine in zip(rows, ours.run([struct.pack(f"<{len(r)}I", *r) for r in rows], decode=True, special=skip), strict=True):
+            text = tok.decode(row, skip_special_tokens=skip)
+            checker.check("decode", row, mine, {"text": text, "streamed": text}, ("text", "streamed"))
+
+
+def compare_lengths(checker, tok, ours, lines):
+    """Cut and padded, of one text and of two. Of parts beyond the first the type ids are the template's here; there they stay those of the text."""
+    cuts = ["longest_first", "only_first", "only_second"]
+    for length, stride, left, cut in ((16, 0, False, 0), (12, 3, False, 0), (9, 2, True, 0), (40, 0, False, 1), (30, 1, True, 2)):
+        for pairs in (False, True):
+            if cut == 2 and not pairs:
+                continue
+            tok.enable_truncation(length, stride=stride, strategy=cuts[cut], direction="left" if left else "right")
+            for i, mine in enumerate(ours.encodings(lines, pairs=pairs, length=length, stride=stride, left=left, cut=cut)):
+                texts = lines[2 * i:2 * i + 2] if pairs else [lines[i]]
+                try:
+                    reference = tok.encode(*texts)
+                except BaseException as e:  # a panic of Rust is no Exception; a text that is too short
+                    if isinstance(e, KeyboardInterrupt):
+                        raise
+                    checker.check("refused", texts, {"refused": ["error" in mine[0]]}, {"refused": [True]}, ("refused",))
+                    continue
+                checker.check(f"cut {length} {stride} {left} {cut}", texts, mine[0], theirs(reference))
+                checker.check("parts", texts, {"parts": [e["ids"] for e in mine[1:]], "places": [e["offsets"] for e in mine[1:]]},
+                              {"parts": [e.ids for e in reference.overflowing], "places": [theirs(e)["offsets"] for e in reference.overflowing]},
+                              ("parts", "places"))
+            tok.no_truncation()
+    tok.enable_padding(length=24, pad_to_multiple_of=10, direction="left", pad_id=0)
+    for text, mine in zip(lines, ours.encodings(lines, pad=24, multiple=10, pad_left=True), strict=True):
+        checker.check("pad", text, mine[0], theirs(tok.encode(text)))
+    tok.no_padding()
+
+
+def speed(name, tok, program, lines, folder):
+    ours = Ours(program, folder, tok.to_str())
+    best = min(ours.run([line.encode() for line in lines], time=True)[0] for _ in range(3))
+    took = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        for line in lines:
+            tok.encode(line)
+        took.append(time.perf_counter() - begin)
+    size = sum(len(line.encode()) for line in lines) / 1e6
+    print(f"speed {name}: ours {size / best:.2f} MB/s, tokenizers {size / min(took):.2f} MB/s")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bin", type=pathlib.Path)
+    parser.add_argument("--lines", type=int, default=10_000)
+    parser.add_argument("--family")
+    parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    t = import_tokenizers(args.bin.parent)
+    if t is None:
+        print(f"skipped: tokenizers {VERSION} is not installed and cannot be had from PyPI")
+        return 77
+    lines = lines_of(args.lines, args.seed)
+    sample = [line for line in lines_of(6000, args.seed + 1) if len(line) < 200]  # tokens become as long as words
+    failed = 0
+    for name, make in families(t, sample):
+        if args.family and args.family != name:
+            continue
+        with tempfile.TemporaryDirectory(prefix="mlc-tokenizer-") as folder:
+            if args.speed:
+                speed(name, make(), args.bin / "tokenize_lines", lines, folder)
+            else:
+                failed += compare(name, make(), args.bin / "tokenize_lines", lines, folder)
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
