@@ -17,7 +17,8 @@ namespace {
 
 constexpr size_t kKernelsOfImage = 16;  // a plan that uses few loads few
 
-// Without comments, empty lines and what stands before and behind the words of a line.
+// Without comments, empty lines and what stands before and behind the words of a line. `exit`, which LLVM writes where it has proved
+// that no lane comes, is `ret`: one way to end a kernel.
 std::string tidy(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -26,7 +27,9 @@ std::string tidy(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     const size_t first = line.find_first_not_of(" \t"), last = line.find_last_not_of(" \t");
     if (first == line.npos) continue;
-    for (const char c : line.substr(first, last - first + 1)) {
+    line = line.substr(first, last - first + 1);
+    if (line == "exit;") line = "ret;";
+    for (const char c : line) {
       if (c != ' ' && c != '\t') out += c;
       else if (out.back() != ' ') out += ' ';
     }

@@ -2,6 +2,7 @@
 
 #include "packager/nest/proc.h"
 #include "targets/gpu/device_targets.h"
+#include "tests/support/device_run.h"
 #include "tests/support/lowered.h"
 #include "tests/support/nests.h"
 
@@ -32,6 +33,19 @@ TEST_CASE("a map has a lane for each point of what it writes, in memory order") 
   for (auto [p, q] : {std::pair{0, 5}, {5, 0}, {1, 1}, {7, 33}, {40, 13}}) {
     const auto schedules = test::check_lowering(ctx, m.f, device(), {{A, p}, {B, q}});
     CHECK(schedules.back() == "map b:1 grid | a:1 grid ; block 128 ; vectors 1");
+  }
+}
+
+TEST_CASE("places that LLVM proves to be never reached end a kernel as others do") {
+  for (const char* name : {"cuda-sm80", "vulkan-base"}) {
+    const targets::Target& target = *targets::find_target(name);
+    ir::Context ctx;
+    NestMaker m(ctx);
+    auto row = m.dim("row", m.n(588)), column = m.dim("column", m.n(4));  // one element with two zeros before it and one behind
+    uint32_t x = m.array("x", DType::F32, {m.n(588), m.n(1)}), y = m.output("y", DType::F32, {m.n(588), m.n(4)});
+    const Expr* at = ctx.sub(m.at(column), m.n(2));
+    m.map({row, column}, y, {m.at(row), m.at(column)}, ctx.select(m.within(at, m.n(1)), m.load(x, {m.at(row), at}), f32(ctx, 0)));
+    test::check_emitted(ctx, m.f, target);
   }
 }
 
