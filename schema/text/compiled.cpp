@@ -13,6 +13,7 @@ namespace {
 constexpr uint32_t kSections = static_cast<uint32_t>(Section::Count);
 constexpr uint32_t kHeaderWords = 4;
 constexpr uint32_t kBlocks = kCodePoints >> 8;
+constexpr uint64_t kMostGrowth = 1024;  // of a token while it is decoded
 constexpr const char* kNames[kSections] = {"options", "text", "tokens", "trie", "merges", "scores", "added", "added trie", "normalized trie",
                                            "classes", "maps", "normalizer", "splitter", "decoder", "template"};
 
@@ -200,6 +201,7 @@ class Opener {
 
   Status steps(Section s, StepKind first, StepKind last, Table<Step>& out) const {
     MLC_RETURN_IF_ERROR(table(s, kMaxTextSteps, out));
+    uint64_t growth = 1;
     for (uint32_t i = 0; i < out.size(); ++i) {
       const Step step = out[i];
       if (step.kind < first || step.kind > last || !holds_text(step.text) || !holds_text(step.other) || step.text.length > kMaxTokenLen ||
@@ -210,6 +212,9 @@ class Opener {
       const bool needs_text = step.kind == StepKind::Replace || step.kind == StepKind::SplitText || step.kind == StepKind::PieceReplace ||
                               step.kind >= StepKind::PieceStrip;
       if (needs_text && step.text.length == 0) return malformed(s, "has a step that looks for the empty text");
+      if (step.kind != StepKind::PieceReplace) continue;
+      growth *= std::max<uint64_t>(1, (uint64_t{step.other.length} + step.text.length - 1) / step.text.length);
+      if (growth > kMostGrowth) return malformed(s, "has steps that make a token more than 1,024 times as long");
     }
     return ok();
   }

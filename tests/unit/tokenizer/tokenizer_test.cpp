@@ -148,6 +148,16 @@ TEST_CASE("what is not covered is refused with its path") {
   CHECK(why_not("[]") == "$ is a list, expected an object");
 }
 
+TEST_CASE("a decoder that makes tokens longer step after step is refused") {
+  const auto doubling = [](int steps) {
+    std::string list;
+    for (int i = 0; i < steps; ++i) list += std::string(i ? ", " : "") + R"({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"})";
+    return tokenizer_json(kWordPieceModel, R"("decoder": {"type": "Sequence", "decoders": [)" + list + "]}");
+  };
+  CHECK(why_not(doubling(10)).empty());
+  CHECK(why_not(doubling(11)).find("more than 1,024 times as long") != std::string::npos);
+}
+
 TEST_CASE("a compiled tokenizer with any byte another still stays inside of its bytes") {
   auto bytes = TokenizerBytes(tokenizer_json(kWordPieceModel, kBertParts)).bytes();
   uint32_t opened = 0;
