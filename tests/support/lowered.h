@@ -80,12 +80,25 @@ inline std::byte starts_as(const nest::Function& f, uint32_t array) {
 // How a kernel is executed.
 using Runner = std::function<Result<int32_t>(const loop::Kernel&, const loop::Run&)>;
 
-// Lowers every statement and runs the kernels, cut into so many parts along each axis. Tiles are run in two calls, as two
-// workers would.
-inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std::vector<nest::Tensor>& inputs,
-                           const targets::Target& target, const Symbols& symbols, const lower::MathExpander& expand, int64_t parts = 3,
-                           const schedule::Schedule* how = nullptr, const Runner& runner = loop::interpret) {
-  Lowered result;
+// The kernels of each statement, a group being one.
+using Kernels = std::vector<std::vector<loop::Kernel>>;
+
+inline Kernels lower_all(ir::Context& ctx, const nest::Function& f, const targets::Target& target, const lower::MathExpander& expand,
+                         const schedule::Schedule* how = nullptr) {
+  Kernels all;
+  const nest::Lifetimes lifetimes(f);
+  for (size_t s = 0, count = 1; s < f.body.size(); s += count) all.push_back(lowered_at(ctx, f, lifetimes, s, target, expand, count, how));
+  return all;
+}
+
+inline bool is_cut(const Kernels& all) {
+  return std::any_of(all.begin(), all.end(), [](const auto& kernels) {
+    return std::any_of(kernels.begin(), kernels.end(), [](const loop::Kernel& k) { return !k.cuts.empty(); });
+  });
+}
+
+// The memory of each array before anything has run.
+inline std::vector<std::vector<std::byte>> memory_of(const nest::Function& f, const std::vector<nest::Tensor>& inputs, const Symbols& symbols) {
   std::vector<std::vector<std::byte>> memory(f.arrays.size());
   for (size_t a = 0; a < f.arrays.size(); ++a) {
     Placement place(f.arrays[a], shape_of(f.arrays[a], symbols));
@@ -100,13 +113,19 @@ inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std:
       if (f.inputs[k] == a) fill(inputs[k].bytes);
     if (f.arrays[a].data) fill(f.arrays[a].data->bytes);
   }
+  return memory;
+}
+
+// Runs the kernels, cut into so many parts along each axis. Tiles are run in two calls, as two workers would.
+inline Lowered run_kernels(const nest::Function& f, const Kernels& all, const std::vector<nest::Tensor>& inputs, const Symbols& symbols,
+                           int64_t parts, const Runner& runner = loop::interpret) {
+  Lowered result;
+  auto memory = memory_of(f, inputs, symbols);
   auto value = [&](const ir::Sym* s) -> std::optional<int64_t> {
     auto it = symbols.find(s);
     return it == symbols.end() ? std::nullopt : std::optional(it->second);
   };
-  const nest::Lifetimes lifetimes(f);
-  for (size_t s = 0, count = 1; s < f.body.size(); s += count) {
-    const std::vector<loop::Kernel> kernels = lowered_at(ctx, f, lifetimes, s, target, expand, count, how);
+  for (const std::vector<loop::Kernel>& kernels : all) {
     std::unordered_map<uint32_t, std::vector<std::byte>> workspaces;
     for (const loop::Kernel& k : kernels) {
       result.schedules.push_back(k.schedule);
@@ -128,8 +147,8 @@ inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std:
         run.tile_begin = begin;
         run.tile_end = end;
         auto r = runner(k, run);
-        CAPTURE(loop::to_string(k));
-        REQUIRE_MESSAGE(r.ok(), (r.ok() ? "" : r.status().text()));
+        CAPTURE(k.schedule);
+        REQUIRE_MESSAGE(r.ok(), (r.ok() ? "" : r.status().text() + "\n" + loop::to_string(k)));
         if (*r) result.fault = *r;
       }
     }
@@ -143,6 +162,13 @@ inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std:
     result.outputs.push_back(std::move(t));
   }
   return result;
+}
+
+// Lowers every statement and runs the kernels.
+inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std::vector<nest::Tensor>& inputs,
+                           const targets::Target& target, const Symbols& symbols, const lower::MathExpander& expand, int64_t parts = 3,
+                           const schedule::Schedule* how = nullptr, const Runner& runner = loop::interpret) {
+  return run_kernels(f, lower_all(ctx, f, target, expand, how), inputs, symbols, parts, runner);
 }
 
 // Exp by a Taylor polynomial: good to a few units in the last place for |x| <= 8.
@@ -194,10 +220,9 @@ inline Difference difference(const nest::Tensor& want, const nest::Tensor& got) 
   return r;
 }
 
-// Random inputs, oracle, lowered form, comparison. Returns the schedules for further checks.
-inline std::vector<std::string> check_lowering(ir::Context& ctx, const nest::Function& f, const targets::Target& target,
-                                               const Symbols& symbols = {}, uint32_t seed = 1,
-                                               double tolerance = 2e-5) {
+// Random inputs, oracle, kernels, comparison.
+inline void check_kernels(const nest::Function& f, const Kernels& all, const targets::Target& target, const Symbols& symbols, uint32_t seed,
+                          double tolerance) {
   std::mt19937 rng(seed);
   std::vector<nest::Tensor> inputs;
   for (uint32_t a : f.inputs) inputs.push_back(random_tensor(rng, f.arrays[a].dtype, shape_of(f.arrays[a], symbols)));
@@ -206,11 +231,13 @@ inline std::vector<std::string> check_lowering(ir::Context& ctx, const nest::Fun
   options.symbols = symbols;
   auto want = nest::interpret(f, inputs, options);
   REQUIRE_MESSAGE(want.ok(), (want.ok() ? "" : want.status().text()));
-  Lowered got = run_lowered(ctx, f, inputs, target, symbols, test_math);
+  const Lowered got = run_kernels(f, all, inputs, symbols, 3);
   CHECK(got.fault == 0);
-  const Lowered uncut = run_lowered(ctx, f, inputs, target, symbols, test_math, 1);
-  for (size_t k = 0; k < uncut.outputs.size(); ++k)
-    CHECK_MESSAGE(got.outputs[k].bytes == uncut.outputs[k].bytes, "results depend on how a launch is cut: ", got.schedules.back());
+  if (is_cut(all)) {
+    const Lowered uncut = run_kernels(f, all, inputs, symbols, 1);
+    for (size_t k = 0; k < uncut.outputs.size(); ++k)
+      CHECK_MESSAGE(got.outputs[k].bytes == uncut.outputs[k].bytes, "results depend on how a launch is cut: ", got.schedules.back());
+  }
   for (size_t k = 0; k < want->size(); ++k) {
     const nest::Tensor &w = (*want)[k], &g = got.outputs[k];
     REQUIRE(w.shape == g.shape);
@@ -221,7 +248,27 @@ inline std::vector<std::string> check_lowering(ir::Context& ctx, const nest::Fun
     CAPTURE(seed);
     CHECK(d.error <= (is_float(w.dtype) ? tolerance * std::max(d.largest, 1.0) : 0));
   }
-  return got.schedules;
+}
+
+inline std::vector<std::string> schedules_of(const Kernels& all) {
+  std::vector<std::string> names;
+  for (const auto& kernels : all)
+    for (const loop::Kernel& k : kernels) names.push_back(k.schedule);
+  return names;
+}
+
+// Lowers, and checks against the interpreter of nests. Returns the schedules for further checks.
+inline std::vector<std::string> check_lowering(ir::Context& ctx, const nest::Function& f, const targets::Target& target,
+                                               const Symbols& symbols = {}, uint32_t seed = 1, double tolerance = 2e-5) {
+  const Kernels all = lower_all(ctx, f, target, test_math);
+  check_kernels(f, all, target, symbols, seed, tolerance);
+  return schedules_of(all);
+}
+
+// Lowers once for several values of the free extents.
+inline void check_free_lowering(ir::Context& ctx, const nest::Function& f, const targets::Target& target, const std::vector<Symbols>& several) {
+  const Kernels all = lower_all(ctx, f, target, test_math);
+  for (const Symbols& symbols : several) check_kernels(f, all, target, symbols, 1, 2e-5);
 }
 
 }  // namespace mlc::test

@@ -1,15 +1,11 @@
 #include "tests/text/loop_interpret.h"
 
 #include <algorithm>
-#include <cmath>
-#include <unordered_map>
-#include <unordered_set>
 
-#include "base/checked.h"
 #include "packager/ir/context.h"
 #include "packager/ir/numeric.h"
-#include "packager/loop/ops.h"
-#include "tests/text/touches.h"
+#include "tests/text/loop_memory.h"
+#include "tests/text/loop_tape.h"
 
 namespace mlc::loop {
 
@@ -19,164 +15,103 @@ using ir::Scalar;
 
 namespace {
 
-using Value = std::vector<Scalar>;  // one per lane
-
-// A pairwise tree over neighbouring lanes, halves folded onto each other: the order that expr.h promises.
-Scalar fold_lanes(Op op, DType type, Value v) {
-  Op join = op == Op::SumLanes ? Op::Add : op == Op::ProdLanes ? Op::Mul : op == Op::MinLanes ? Op::Min : Op::Max;
-  while (v.size() > 1) {
-    size_t half = v.size() / 2;
-    for (size_t i = 0; i < half; ++i) v[i] = ir::apply_binary(join, type, v[i], v[i + half]);
-    v.resize(half);
-  }
-  return v[0];
-}
-
-constexpr uint64_t kMaxScratch = 1u << 30;  // bytes of one local array
-constexpr std::byte kPoison{0xA5};
 constexpr int32_t kLoopFault = 3;  // a loop that goes on beyond its bound
 
-// In the order of the lanes; floats are rounded after each addition.
-Scalar add_products(DType sum, Scalar acc, const Value& a, const Value& b, size_t first, size_t group) {
-  for (size_t g = first; g < first + group; ++g) {
-    if (is_float(sum)) acc.f = ir::round_to(sum, acc.f + a[g].f * b[g].f);
-    else acc.i = ir::wrap_to(sum, acc.i + a[g].i * b[g].i);
-  }
-  return acc;
-}
+// A statement with its expressions. Roots of `tape`: For begin, end; Store index, value, mask; While bound; others their one.
+struct Node {
+  const Stmt* s = nullptr;
+  Slot var = 0;
+  Tape tape, again;          // `again`: the condition of a While
+  bool has_barrier = false;  // it or one inside of it
+  std::vector<Node> body, orelse;
+};
 
 class Interpreter {
  public:
-  Interpreter(const Kernel& k, const Run& run) : k_(k), run_(run) {}
+  Interpreter(const Kernel& k, const Run& run, Memory memory) : k_(k), run_(run), memory_(std::move(memory)), values_(run) {}
 
   Result<int32_t> go() {
-    if (run_.buffers.size() != k_.params.size()) return Status(Code::Internal, "wrong number of buffers");
-    for (const LocalArray& l : k_.locals) {
-      const auto count = ir::evaluate_extent(l.count, run_.value);
-      const auto bytes = count && *count >= 0 ? checked_mul(static_cast<uint64_t>(*count), bytes_of(l.dtype)) : std::nullopt;
-      if (!bytes || *bytes > kMaxScratch) return Status(Code::Internal, "local array " + l.name + " has no size");
-      scratch_.emplace_back(*bytes, kPoison);
-    }
-    if (k_.lanes) prepare_lanes();
     MLC_ASSIGN(const Division division, divide(k_, run_));
-    vars_[k_.tile_begin] = {Scalar{run_.tile_begin, 0}};
-    vars_[k_.tile_end] = {Scalar{run_.tile_end < 0 ? division.tiles : run_.tile_end, 0}};
-    for (size_t k = 0; k < k_.cuts.size(); ++k) vars_[k_.cuts[k].chunk] = {Scalar{division.chunks[k], 0}};
-    block(k_.body);
-    if (!error_.empty()) return Status(Code::Internal, "kernel " + k_.name + ": " + error_);
-    return fault_;
+    const std::vector<Node> body = nodes(k_.body);
+    const Slot tile_begin = values_.var(k_.tile_begin), tile_end = values_.var(k_.tile_end);
+    std::vector<Slot> chunks;
+    for (const Cut& cut : k_.cuts) chunks.push_back(values_.var(cut.chunk));
+    variables_ = values_.variables();
+    values_.use(variables_);
+    values_.bind(tile_begin, run_.tile_begin);
+    values_.bind(tile_end, run_.tile_end < 0 ? division.tiles : run_.tile_end);
+    for (size_t k = 0; k < chunks.size(); ++k) values_.bind(chunks[k], division.chunks[k]);
+    block(body);
+    if (!failure_.error.empty()) return Status(Code::Internal, "kernel " + k_.name + ": " + failure_.error);
+    return failure_.fault;
   }
 
  private:
-  bool stopped() const { return fault_ != 0 || !error_.empty(); }
-  void fail(std::string what) {
-    if (error_.empty()) error_ = std::move(what);
+  std::vector<Node> nodes(const std::vector<StmtPtr>& stmts) {
+    std::vector<Node> all;
+    for (const StmtPtr& s : stmts) {
+      Node n{s.get(), s->var ? values_.var(s->var) : 0, {}, {}, s->kind == StmtKind::Barrier || s->kind == StmtKind::FoldLanes, {}, {}};
+      switch (s->kind) {
+        case StmtKind::For: n.tape = values_.tape({s->begin, s->end}); break;
+        case StmtKind::While: n.tape = values_.tape({s->bound}), n.again = values_.tape({s->cond}); break;
+        case StmtKind::If: case StmtKind::Fault: n.tape = values_.tape({s->cond}); break;
+        case StmtKind::Store: n.tape = values_.tape({s->index[0], s->value, s->cond}); break;
+        case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: case StmtKind::FoldLanes: n.tape = values_.tape({s->value}); break;
+        case StmtKind::Barrier: case StmtKind::Prefetch: break;
+      }
+      n.body = nodes(s->body), n.orelse = nodes(s->orelse);
+      for (const auto* inside : {&n.body, &n.orelse})
+        for (const Node& i : *inside) n.has_barrier = n.has_barrier || i.has_barrier;
+      all.push_back(std::move(n));
+    }
+    return all;
   }
 
-  const Value& eval(const Expr* root) {
-    static const Value kNone{Scalar{}};
-    if (root->op == Op::Var) return var(root);
-    ir::walk(root, [&](const Expr* e) {
-      if (stopped() || e->op == Op::Var || memo_.contains(e)) return;
-      Value v = compute(e);
-      memo_[e] = std::move(v);
-    });
-    auto it = memo_.find(root);
-    return it == memo_.end() ? kNone : it->second;
-  }
-  const Value& var(const Expr* v) {
-    auto it = vars_.find(v);
-    if (it == vars_.end()) {
-      fail("variable read before it is bound");
-      return vars_[v] = Value(v->type.lanes);
-    }
-    return it->second;
-  }
-  const Value& arg(const Expr* e, size_t i) {
-    const Expr* a = e->args[i];
-    return a->op == Op::Var ? var(a) : memo_.at(a);
-  }
-
-  bool element(uint32_t array, int64_t index, DType& type, std::byte*& base) {
-    uint64_t bytes;
-    if (array < k_.params.size()) {
-      type = k_.params[array].dtype;
-      base = run_.buffers[array].data();
-      bytes = run_.buffers[array].size();
-    } else {
-      const size_t local = array - k_.params.size();
-      auto& s = k_.locals[local].space == Space::Private ? private_[static_cast<size_t>(who_.lane)][local] : scratch_[local];
-      type = k_.locals[array - k_.params.size()].dtype;
-      base = s.data();
-      bytes = s.size();
-    }
-    if (index >= 0 && static_cast<uint64_t>(index) < bytes / bytes_of(type)) return true;
-    fail("element " + std::to_string(index) + " of buffer " + std::to_string(array) + " is out of range");
-    return false;
-  }
+  bool stopped() const { return failure_.stopped(); }
+  void run(const Tape& tape) { values_.run(tape, memory_, failure_); }
+  int64_t integer(const Tape& tape, size_t root = 0) { return values_.root(tape, root)[0].i; }
 
   // ---- lanes ----
 
-  void prepare_lanes() {
-    for (size_t k = 0; k < k_.params.size(); ++k)
-      touches_.emplace_back(k_.params[k].written ? run_.buffers[k].size() / bytes_of(k_.params[k].dtype) : 0);
-    for (size_t k = 0; k < k_.locals.size(); ++k)
-      touches_.emplace_back(k_.locals[k].space == Space::Shared ? scratch_[k].size() / bytes_of(k_.locals[k].dtype) : 0);
-    find_barriers(k_.body);
-  }
-  bool find_barriers(const std::vector<StmtPtr>& stmts) {
-    bool any = false;
-    for (const StmtPtr& s : stmts) {
-      const bool inside = find_barriers(s->body), otherwise = find_barriers(s->orelse);
-      if (s->kind == StmtKind::Barrier || s->kind == StmtKind::FoldLanes || inside || otherwise) has_barrier_.insert(s.get()), any = true;
-    }
-    return any;
+  void lanes(const Node& n) {
+    run(n.tape);
+    if (stopped()) return;
+    const int64_t begin = integer(n.tape, 0), end = integer(n.tape, 1);
+    lane_variables_.assign(static_cast<size_t>(std::max<int64_t>(0, end - begin)), variables_);
+    memory_.begin_block(lane_variables_.size());
+    each_lane([&] { values_.bind(n.var, begin + memory_.lane()); });
+    together(n.body);
+    values_.use(variables_);
   }
 
-  // A block: its memories hold nothing of the one before.
-  void lanes(const Stmt& s) {
-    const int64_t begin = integer(s.begin), end = integer(s.end);
-    const auto outside = vars_;
-    ++who_.block, ++who_.phase;
-    for (size_t k = 0; k < k_.locals.size(); ++k) {
-      std::fill(scratch_[k].begin(), scratch_[k].end(), kPoison);
-      touches_[k_.params.size() + k].forget();
-    }
-    lane_vars_.assign(static_cast<size_t>(std::max<int64_t>(0, end - begin)), outside);
-    private_.assign(lane_vars_.size(), scratch_);
-    for (size_t l = 0; l < lane_vars_.size(); ++l) lane_vars_[l][s.var] = {Scalar{begin + static_cast<int64_t>(l), 0}};
-    together(s.body);
-    vars_ = outside;
-  }
-
-  void each_lane(const std::function<void()>& body) {
-    for (size_t l = 0; l < lane_vars_.size() && !stopped(); ++l) {
-      who_.lane = static_cast<int64_t>(l);
-      vars_.swap(lane_vars_[l]);
-      memo_.clear();
+  template <class Body>
+  void each_lane(Body body) {
+    for (size_t l = 0; l < lane_variables_.size() && !stopped(); ++l) {
+      memory_.set_lane(l);
+      values_.use(lane_variables_[l]);
       body();
-      vars_.swap(lane_vars_[l]);
     }
   }
 
   // Every lane runs up to the next barrier, then all go on.
-  void together(const std::vector<StmtPtr>& stmts) {
-    for (size_t k = 0; k < stmts.size() && !stopped();) {
+  void together(const std::vector<Node>& all) {
+    for (size_t k = 0; k < all.size() && !stopped();) {
       size_t end = k;
-      while (end < stmts.size() && !has_barrier_.contains(stmts[end].get())) ++end;
+      while (end < all.size() && !all[end].has_barrier) ++end;
       if (end > k)
         each_lane([&] {
-          for (size_t at = k; at < end && !stopped(); ++at) memo_.clear(), stmt(*stmts[at]);
+          for (size_t at = k; at < end && !stopped(); ++at) stmt(all[at]);
         });
-      if (end < stmts.size() && !stopped()) together(*stmts[end]);
+      if (end < all.size() && !stopped()) together(all[end]);
       k = end + 1;
     }
   }
 
   // Neighbours first.
-  void fold(const Stmt& s) {
-    Value all;
-    each_lane([&] { all.push_back(eval(s.value)[0]); });
+  void fold(const Node& n) {
+    const Stmt& s = *n.s;
+    std::vector<Scalar> all;
+    each_lane([&] { run(n.tape), all.push_back(values_.root(n.tape, 0)[0]); });
     if (stopped()) return;
     const DType type = s.value->type.dtype;
     const size_t width = s.step == 1 ? all.size() : static_cast<size_t>(s.step);
@@ -187,201 +122,110 @@ class Interpreter {
         else if (s.combine == Op::Or) all[k].i = a.i | b.i;
         else all[k] = ir::apply_binary(s.combine, type, a, b);
       }
-    each_lane([&] { vars_[s.var] = {all[static_cast<size_t>(who_.lane) / width * width]}; });
+    each_lane([&] { values_.bind(n.var, std::array{all[static_cast<size_t>(memory_.lane()) / width * width]}); });
   }
 
   // What all lanes say of a statement that holds a barrier.
-  int64_t agreed(const Expr* e) {
+  int64_t agreed(const Tape& tape, size_t root = 0) {
     std::optional<int64_t> all;
     each_lane([&] {
-      const int64_t mine = integer(e);
-      if (all && *all != mine) fail("a barrier that not all lanes reach");
+      run(tape);
+      const int64_t mine = integer(tape, root);
+      if (all && *all != mine) failure_.fail("a barrier that not all lanes reach");
       all = mine;
     });
     return all.value_or(0);
   }
 
-  void together(const Stmt& s) {
-    switch (s.kind) {
-      case StmtKind::Barrier: ++who_.phase; return;
-      case StmtKind::FoldLanes: return fold(s);
-      case StmtKind::If: return together(agreed(s.cond) ? s.body : s.orelse);
+  void together(const Node& n) {
+    switch (n.s->kind) {
+      case StmtKind::Barrier: return memory_.barrier();
+      case StmtKind::FoldLanes: return fold(n);
+      case StmtKind::If: return together(agreed(n.tape) ? n.body : n.orelse);
       case StmtKind::For: {
-        const int64_t begin = agreed(s.begin), end = agreed(s.end);
-        for (int64_t i = begin; i < end && !stopped(); i += s.step) {
-          each_lane([&] { vars_[s.var] = {Scalar{i, 0}}; });
-          together(s.body);
+        const int64_t begin = agreed(n.tape, 0), end = agreed(n.tape, 1);
+        for (int64_t i = begin; i < end && !stopped(); i += n.s->step) {
+          each_lane([&] { values_.bind(n.var, i); });
+          together(n.body);
         }
         return;
       }
       case StmtKind::While: {
-        const int64_t bound = agreed(s.bound);
-        for (int64_t n = 0; !stopped() && agreed(s.cond) && !stopped(); ++n) {
-          if (n >= bound) fault_ = kLoopFault;
-          else together(s.body);
+        const int64_t bound = agreed(n.tape);
+        for (int64_t k = 0; !stopped() && agreed(n.again) && !stopped(); ++k) {
+          if (k >= bound) failure_.fault = kLoopFault;
+          else together(n.body);
         }
         return;
       }
-      default: return fail("a barrier in a statement that has none");
+      default: return failure_.fail("a barrier in a statement that has none");
     }
   }
 
-  void touch(uint32_t array, int64_t index, bool stores) {
-    const bool is_tracked = k_.lanes && (array < k_.params.size() ? k_.params[array].written : k_.locals[array - k_.params.size()].space == Space::Shared);
-    if (!is_tracked) return;
-    Touches& all = touches_[array];
-    const auto at = static_cast<size_t>(index);
-    if (stores ? all.write(at, who_) : all.read(at, who_)) return;
-    fail("lane " + std::to_string(who_.lane) + " meets another at element " + std::to_string(index) + " of " +
-         (array < k_.params.size() ? k_.params[array].name : k_.locals[array - k_.params.size()].name) + ", no barrier lies between");
-  }
+  // ---- one after the other ----
 
-  Value compute(const Expr* e) {
-    const unsigned lanes = e->type.lanes;
-    Value r(lanes);
-    switch (e->op) {
-      case Op::Const: r[0] = {e->i, e->f}; return r;
-      case Op::Sym: {
-        auto v = run_.value(e->sym);
-        if (!v) fail("symbol " + e->sym->name + " has no value");
-        r[0].i = v.value_or(0);
-        return r;
-      }
-      case Op::Load: {
-        const Value& at = arg(e, 0);
-        for (unsigned l = 0; l < lanes && !stopped(); ++l) {
-          if (e->args.size() == 2 && !arg(e, 1)[l].i) continue;
-          DType type;
-          std::byte* base;
-          int64_t index = at.size() == 1 ? at[0].i + l : at[l].i;
-          if (!element(e->array, index, type, base)) continue;
-          touch(e->array, index, false);
-          r[l] = ir::load_element(type, base, static_cast<uint64_t>(index));
-        }
-        return r;
-      }
-      case Op::Splat:
-        for (unsigned l = 0; l < lanes; ++l) r[l] = arg(e, 0)[l % arg(e, 0).size()];
-        return r;
-      case Op::Ramp:
-        for (unsigned l = 0; l < lanes; ++l) r[l].i = ir::wrap_to(e->type.dtype, arg(e, 0)[0].i + e->i * l);
-        return r;
-      case Op::Extract: r[0] = arg(e, 0)[static_cast<size_t>(e->i)]; return r;
-      case Op::SumLanes: case Op::ProdLanes: case Op::MinLanes: case Op::MaxLanes:
-        r[0] = fold_lanes(e->op, e->type.dtype, arg(e, 0));
-        return r;
-      case Op::Widen: {
-        size_t at = 0;
-        for (size_t i = 0; i < e->args.size(); ++i)
-          for (const Scalar& s : arg(e, i)) r[at++] = s;
-        return r;
-      }
-      case Op::Dot: {
-        const size_t group = arg(e, 1).size() / lanes;
-        for (unsigned l = 0; l < lanes; ++l)
-          r[l] = add_products(e->type.dtype, arg(e, 0)[l], arg(e, 1), arg(e, 2), l * group, group);
-        return r;
-      }
-      case Op::Select:
-        for (unsigned l = 0; l < lanes; ++l) r[l] = arg(e, 0)[l].i ? arg(e, 1)[l] : arg(e, 2)[l];
-        return r;
-      case Op::And: for (unsigned l = 0; l < lanes; ++l) r[l].i = arg(e, 0)[l].i & arg(e, 1)[l].i; return r;
-      case Op::Or: for (unsigned l = 0; l < lanes; ++l) r[l].i = arg(e, 0)[l].i | arg(e, 1)[l].i; return r;
-      case Op::Fma:
-        for (unsigned l = 0; l < lanes; ++l) {
-          double f = std::fma(arg(e, 0)[l].f, arg(e, 1)[l].f, arg(e, 2)[l].f);
-          if (e->type.dtype == DType::F32)
-            f = std::fma(float(arg(e, 0)[l].f), float(arg(e, 1)[l].f), float(arg(e, 2)[l].f));
-          r[l].f = ir::round_to(e->type.dtype, f);
-        }
-        return r;
-      default: break;
-    }
-    DType from = e->args[0]->type.dtype;
-    if (e->args.size() == 1)
-      for (unsigned l = 0; l < lanes; ++l) r[l] = ir::apply_unary(e->op, from, e->type.dtype, arg(e, 0)[l]);
-    else
-      for (unsigned l = 0; l < lanes; ++l) r[l] = ir::apply_binary(e->op, from, arg(e, 0)[l], arg(e, 1)[l]);
-    return r;
-  }
-
-  int64_t integer(const Expr* e) { return eval(e)[0].i; }
-
-  void block(const std::vector<StmtPtr>& stmts) {
-    for (const StmtPtr& s : stmts) {
+  void block(const std::vector<Node>& all) {
+    for (const Node& n : all) {
       if (stopped()) return;
-      memo_.clear();
-      stmt(*s);
+      stmt(n);
     }
   }
 
-  void stmt(const Stmt& s) {
-    switch (s.kind) {
-      case StmtKind::For: {
-        if (s.for_kind == ForKind::Lanes) return lanes(s);
-        int64_t begin = integer(s.begin), end = integer(s.end);
-        for (int64_t i = begin; i < end && !stopped(); i += s.step) {
-          vars_[s.var] = {Scalar{i, 0}};
-          block(s.body);
-        }
+  void loop(const Node& n) {
+    const int64_t begin = integer(n.tape, 0), end = integer(n.tape, 1);
+    for (int64_t i = begin; i < end && !stopped(); i += n.s->step) {
+      values_.bind(n.var, i);
+      block(n.body);
+    }
+  }
+
+  void loop_while(const Node& n) {
+    const int64_t bound = integer(n.tape);
+    for (int64_t k = 0; !stopped(); ++k) {
+      run(n.again);
+      if (stopped() || !integer(n.again)) return;
+      if (k >= bound) {
+        failure_.fault = kLoopFault;
         return;
       }
-      case StmtKind::While: {
-        int64_t bound = integer(s.bound);
-        for (int64_t n = 0; !stopped(); ++n) {
-          memo_.clear();
-          if (!integer(s.cond)) return;
-          if (n >= bound) {
-            fault_ = kLoopFault;
-            return;
-          }
-          block(s.body);
-        }
-        return;
-      }
-      case StmtKind::If: return block(integer(s.cond) ? s.body : s.orelse);
-      case StmtKind::Let:
-      case StmtKind::Local:
-      case StmtKind::Assign: {
-        Value v = eval(s.value);
-        vars_[s.var] = std::move(v);
-        return;
-      }
-      case StmtKind::Store: {
-        Value at = eval(s.index[0]), value = eval(s.value), mask = s.cond ? eval(s.cond) : Value{};
-        for (size_t l = 0; l < value.size() && !stopped(); ++l) {
-          if (s.cond && !mask[l].i) continue;
-          DType type;
-          std::byte* base;
-          int64_t index = at.size() == 1 ? at[0].i + int64_t(l) : at[l].i;
-          if (!element(s.array, index, type, base)) continue;
-          touch(s.array, index, true);
-          ir::store_element(type, base, static_cast<uint64_t>(index), value[l]);
-        }
-        return;
-      }
-      case StmtKind::Barrier: case StmtKind::FoldLanes: return fail("a barrier outside of lanes");
+      block(n.body);
+    }
+  }
+
+  void store(const Node& n) {
+    const auto at = values_.root(n.tape, 0), value = values_.root(n.tape, 1);
+    for (size_t l = 0; l < value.size() && !stopped(); ++l) {
+      if (n.s->cond && !values_.root(n.tape, 2)[l].i) continue;
+      memory_.store(n.s->array, at.size() == 1 ? at[0].i + static_cast<int64_t>(l) : at[l].i, value[l], failure_);
+    }
+  }
+
+  void stmt(const Node& n) {
+    if (n.s->kind == StmtKind::For && n.s->for_kind == ForKind::Lanes) return lanes(n);
+    run(n.tape);
+    if (stopped()) return;
+    switch (n.s->kind) {
+      case StmtKind::For: return loop(n);
+      case StmtKind::While: return loop_while(n);
+      case StmtKind::If: return block(integer(n.tape) ? n.body : n.orelse);
+      case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: return values_.bind(n.var, values_.root(n.tape, 0));
+      case StmtKind::Store: return store(n);
+      case StmtKind::Barrier: case StmtKind::FoldLanes: return failure_.fail("a barrier outside of lanes");
       case StmtKind::Prefetch: return;
       case StmtKind::Fault:
-        for (const Scalar& lane : eval(s.cond))
-          if (lane.i) fault_ = s.fault;
+        for (const Scalar& lane : values_.root(n.tape, 0))
+          if (lane.i) failure_.fault = n.s->fault;
         return;
     }
   }
 
   const Kernel& k_;
   const Run& run_;
-  std::vector<std::vector<std::byte>> scratch_;
-  using Values = std::unordered_map<const Expr*, Value>;
-  Values vars_, memo_;
-  // Of the block at work.
-  LaneAt who_;
-  std::vector<Values> lane_vars_;
-  std::vector<std::vector<std::vector<std::byte>>> private_;  // per lane and local array
-  std::vector<Touches> touches_;                              // per buffer; those of buffers that nobody writes are empty
-  std::unordered_set<const Stmt*> has_barrier_;
-  int32_t fault_ = 0;
-  std::string error_;
+  Memory memory_;
+  Evaluator values_;
+  Variables variables_;
+  std::vector<Variables> lane_variables_;  // of the block at work
+  Failure failure_;
 };
 
 }  // namespace
@@ -401,6 +245,9 @@ Result<Division> divide(const Kernel& kernel, const Run& run) {
   return d;
 }
 
-Result<int32_t> interpret(const Kernel& kernel, const Run& run) { return Interpreter(kernel, run).go(); }
+Result<int32_t> interpret(const Kernel& kernel, const Run& run) {
+  MLC_ASSIGN(Memory memory, Memory::make(kernel, run));
+  return Interpreter(kernel, run, std::move(memory)).go();
+}
 
 }  // namespace mlc::loop

@@ -156,7 +156,7 @@ TEST_CASE("convolutions in double precision; with few columns vectors run along 
       maker.type = DType::F64;
       const ir::Sym *H = ctx.declare_sym("H", 1, 4096), *W = ctx.declare_sym("W", 1, 4096);
       few_channels(maker, {.c = 21, .m = m}, true, ctx.sym(H), ctx.sym(W));
-      for (auto [h, w] : {std::pair{1, 1}, {3, 7}, {4, 13}, {2, 40}}) test::check_lowering(ctx, maker.f, t, {{H, h}, {W, w}});
+      test::check_free_lowering(ctx, maker.f, t, {{{H, 1}, {W, 1}}, {{H, 3}, {W, 7}}, {{H, 4}, {W, 13}}, {{H, 2}, {W, 40}}});
     }
   });
 }
@@ -222,7 +222,7 @@ TEST_CASE("few columns that lie across the fold are packed along it, whatever it
         NestMaker free(ctx);
         const ir::Sym *M = ctx.declare_sym("M", 0, 4096), *K = ctx.declare_sym("K", 0, 4096);
         free.matmul(ctx.sym(M), ctx.sym(K), ctx.integer(n), /*panels=*/false);
-        for (const auto& [a, b] : {std::pair<int64_t, int64_t>{rows, k}, {1, 50}, {3, 0}, {0, 7}}) test::check_lowering(ctx, free.f, t, {{M, a}, {K, b}});
+        test::check_free_lowering(ctx, free.f, t, {{{M, rows}, {K, k}}, {{M, 1}, {K, 50}}, {{M, 3}, {K, 0}}, {{M, 0}, {K, 7}}});
       }
   });
 }

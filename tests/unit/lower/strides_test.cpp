@@ -42,7 +42,7 @@ TEST_CASE("elements at small strides, forward and back, in rows of any length") 
         NestMaker m(ctx);
         const ir::Sym* N = ctx.declare_sym("N", 1, 4096);
         strided(m, type, ctx.sym(N), step);
-        for (int64_t n : {1, 3, 16, 31}) test::check_lowering(ctx, m.f, *t, {{N, n}});
+        test::check_free_lowering(ctx, m.f, *t, {{{N, 1}}, {{N, 3}}, {{N, 16}}, {{N, 31}}});
       }
   }
 }

@@ -1,0 +1,60 @@
+// The buffers and local arrays of a kernel that is interpreted. Every access is checked against its buffer, and in a device kernel
+// against the other lanes (touches.h).
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "packager/ir/numeric.h"
+#include "tests/text/loop_interpret.h"
+#include "tests/text/touches.h"
+
+namespace mlc::loop {
+
+// The first broken rule, and the fault code of the kernel.
+struct Failure {
+  std::string error;
+  int32_t fault = 0;
+  bool stopped() const { return fault != 0 || !error.empty(); }
+  void fail(std::string what) {
+    if (error.empty()) error = std::move(what);
+  }
+};
+
+class Memory {
+ public:
+  // `kernel` and `run` stay alive. Internal if the number of buffers is wrong, or a local array has no size.
+  static Result<Memory> make(const Kernel& kernel, const Run& run);
+
+  // False: the index is out of range, and `failure` says so.
+  bool load(uint32_t array, int64_t index, ir::Scalar& value, Failure& failure);
+  bool store(uint32_t array, int64_t index, ir::Scalar value, Failure& failure);
+
+  // A block of so many lanes begins: its memories hold nothing of the one before.
+  void begin_block(size_t lanes);
+  void set_lane(size_t lane);
+  int64_t lane() const { return at_.lane; }
+  void barrier() { ++at_.phase; }
+
+ private:
+  struct Place {
+    DType dtype = DType::None;
+    std::byte* base = nullptr;
+    uint64_t elements = 0;
+    bool tracked = false;
+  };
+  Memory(const Kernel& kernel) : kernel_(&kernel) {}
+  bool touch(uint32_t array, int64_t index, bool stores, Failure& failure);
+  bool out_of_range(uint32_t array, int64_t index, Failure& failure) const;
+  std::string name(uint32_t array) const;
+
+  const Kernel* kernel_;
+  std::vector<Place> places_;                                // parameters, then local arrays
+  std::vector<std::vector<std::byte>> scratch_;              // per local array
+  std::vector<std::vector<std::vector<std::byte>>> private_;  // of the block at work: per lane and local array
+  std::vector<Touches> touches_;                             // per place; those that are not tracked are empty
+  LaneAt at_;
+};
+
+}  // namespace mlc::loop
