@@ -29,6 +29,7 @@ CASES = [
     Case("mobilenet_v2, batch 4", "mobilenet_v2", "convolutions", (("N", 4),)),
     Case("yolov8n", "yolov8n", "convolutions"),
     Case("unet", "unet", "convolutions"),
+    Case("dense", "dense", "convolutions"),
     Case("ultraface", "ultraface_rfb_320.onnx", "convolutions"),
     Case("fastestdet", "fastestdet.onnx", "convolutions"),
     Case("PP-OCR detection", "ppocr_v4_det.onnx", "convolutions",
@@ -52,6 +53,15 @@ CASES = [
     Case("Moonshine encoder, 8 bits", "moonshine_tiny_encoder_int8.onnx", "8 bits", (("batch_size", 1), ("num_samples", 44580))),
     Case("Magika", "magika_v3_3.onnx", "other", (("unk__214", 1),)),
 ]
+
+# Recurrent layers by size, batch and direction: those of matrices that stay in a cache, and those that do not.
+RECURRENT = [
+    Case(f"{cell} {hidden}, {'both ways' if ways == 'both' else 'one way'}, batch {batch}", f"{cell.lower()}_{hidden}_{ways}", cell,
+         (("time", 60), ("batch", batch)))
+    for cell in ("LSTM", "GRU", "RNN") for hidden in nets.RECURRENT_SIZES for ways in ("one", "both") for batch in (1, 8)
+]
+
+SETS = {"models": CASES, "recurrent": RECURRENT}
 
 
 def has_lengths(case):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Whole models against ONNX Runtime and OpenVINO on this machine, interleaved.
 
-    compare.py --bin build/release/bin --out DIR [--threads 1 2] [--rounds 5] [--seconds 1] [--only WORDS] [--work DIR]
-               [--start] [--busy] [--lengths] [--no-times]
+    compare.py --bin build/release/bin --out DIR [--threads 1 2] [--rounds 5] [--seconds 1] [--set models|recurrent] [--only WORDS]
+               [--work DIR] [--start] [--busy] [--lengths] [--no-times]
 
 Every runtime is a process of its own, pinned to as many CPUs as it has threads. All get the same inputs; outputs are compared
 before anything is timed. In every round each runs for the same time, one after the other, in turns. --start, --busy and --lengths
@@ -164,6 +164,7 @@ def main():
     parser.add_argument("--busy", action="store_true", help="also two threads against one beside a busy process")
     parser.add_argument("--lengths", action="store_true", help="also two threads over one, of cases that have several lengths")
     parser.add_argument("--no-times", dest="times", action="store_false", help="nothing but these")
+    parser.add_argument("--set", choices=cases.SETS, default="models", help="whole models, or recurrent layers by size and batch")
     parser.add_argument("--only", nargs="+", default=[], help="cases whose names hold one of these words")
     args = parser.parse_args()
     work = args.work.resolve()
@@ -171,7 +172,7 @@ def main():
     args.bin = args.bin.resolve()
     packages = package(args.bin, work)
     rows, further, missing = [], [], []
-    for case in cases.CASES:
+    for case in cases.SETS[args.set]:
         if args.only and not any(word in case.name for word in args.only):
             continue
         files = prepared(case, args, work)
@@ -187,7 +188,7 @@ def main():
             print(report.states_line(further[-1]), flush=True)
     options = f"--threads {' '.join(map(str, args.threads))} --rounds {args.rounds} --seconds {args.seconds:g}" + "".join(
         f" --{flag}" for flag in ("start", "busy", "lengths") if getattr(args, flag)) + ("" if args.times else " --no-times") + (
-        f" --only {' '.join(args.only)}" if args.only else "")
+        f" --only {' '.join(args.only)}" if args.only else "") + ("" if args.set == "models" else f" --set {args.set}")
     results = {"machine": machine(), "command": f"bench/compare/compare.py {options}", "missing": missing, "rows": rows, "states": further}
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")

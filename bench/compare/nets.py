@@ -2,11 +2,14 @@
 
 Each function answers an ONNX model. Weights are scaled so that activations stay finite and answers can be compared.
 """
+import functools
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 17
+RECURRENT_SIZES = (128, 320, 512, 1024)  # hidden; the matrices of 320 no longer fit into many second caches
 
 
 class Net:
@@ -95,6 +98,44 @@ def recogniser(cell, layers=3, hidden=320, features=80, symbols=500):
         x = g.op("Reshape", g.op("Transpose", y, perm=[0, 2, 1, 3]), g.ints(0, 0, 2 * hidden))
         width = 2 * hidden
     g.output(g.op("LogSoftmax", g.linear(x, width, symbols), axis=-1), "symbols", ["time", 1, symbols])
+    return g.model()
+
+
+def recurrent(cell, hidden, both_ways, layers=2, features=128):
+    """Recurrent layers and nothing else, of any batch and length. Frames come first, as ONNX has them."""
+    g = Net(f"{cell.lower()}_{hidden}_{'both' if both_ways else 'one'}")
+    x, width, ways = g.input("frames", ["time", "batch", features]), features, 2 if both_ways else 1
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[cell]
+    more = {"linear_before_reset": 1} if cell == "GRU" else {}
+    for _ in range(layers):
+        w, r = g.weight(ways, gates * hidden, width, fan_in=width), g.weight(ways, gates * hidden, hidden, fan_in=hidden)
+        b = g.const(g.random.standard_normal((ways, 2 * gates * hidden)) / 10)
+        y = g.op(cell, x, w, r, b, outputs=1, direction="bidirectional" if both_ways else "forward", hidden_size=hidden, **more)
+        width = ways * hidden
+        x = g.op("Reshape", g.op("Transpose", y, perm=[0, 2, 1, 3]), g.ints(0, 0, width))
+    g.output(x, "states", ["time", "batch", width])
+    return g.model()
+
+
+def dense(size=64, growth=12, layers=10, blocks=3, classes=100):
+    """Small convolutions over concatenations that grow, a transition between blocks (Huang 2017, as its narrow nets)."""
+    g = Net("dense")
+
+    def normal_relu(x, c):
+        ones, zeros = g.const(np.ones(c)), g.const(np.zeros(c))
+        return g.op("Relu", g.op("BatchNormalization", x, ones, zeros, zeros, ones))
+
+    x, c = g.conv(g.input("image", [1, 3, size, size]), 3, 2 * growth, 3), 2 * growth
+    for block in range(blocks):
+        for _ in range(layers):
+            y = g.conv(normal_relu(x, c), c, 4 * growth, 1)
+            y = g.conv(normal_relu(y, 4 * growth), 4 * growth, growth, 3)
+            x, c = g.op("Concat", x, y, axis=1), c + growth
+        if block + 1 < blocks:
+            x = g.op("AveragePool", g.conv(normal_relu(x, c), c, c // 2, 1), kernel_shape=[2, 2], strides=[2, 2])
+            c //= 2
+    x = g.op("Flatten", g.op("GlobalAveragePool", normal_relu(x, c)))
+    g.output(g.linear(x, c, classes), "logits", [1, classes])
     return g.model()
 
 
@@ -230,6 +271,9 @@ def quantised(size=160):
 NETS = {
     "lstm_recogniser": lambda: recogniser("LSTM"),
     "gru_recogniser": lambda: recogniser("GRU", layers=4, hidden=256),
+    **{f"{cell.lower()}_{hidden}_{ways}": functools.partial(recurrent, cell, hidden, ways == "both")
+       for cell in ("LSTM", "GRU", "RNN") for hidden in RECURRENT_SIZES for ways in ("one", "both")},
+    "dense": dense,
     "unet": unet,
     "vit": vit,
     "grouped_decoder": decoder,
