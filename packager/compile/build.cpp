@@ -140,9 +140,12 @@ class Build {
     double work = options_.golden_seconds * 1e9;
     for (Program& program : programs_) {
       GoldenOptions options;
-      options.takes_pictures = program.is_pipeline;
       if (!program.is_pipeline) options.given = options_.golden;
       options.none = options_.golden_seconds == 0 && options.given.empty();
+      if (program.is_pipeline && !options.none) {
+        MLC_ASSIGN(options.texts, vectors_of_texts(pipelines_, program.function));
+      }
+      options.takes_pictures = program.is_pipeline && options.texts.empty();
       if (!options.none) options.work = work;
       options.tolerance = options_.tolerance;
       options.progress = counted("golden vectors of " + program.function.name, "steps");
@@ -161,7 +164,7 @@ class Build {
     const auto is_missing = [](const Program& program) { return !program.golden.missing.empty(); };
     const bool none = std::all_of(programs_.begin(), programs_.end(), [](const Program& program) { return program.golden.vectors.empty(); });
     for (const Program& program : programs_) {
-      if (!program.golden.left_out.empty()) report_.warnings.push_back("'" + program.function.name + "' is tested by fewer pictures: " + program.golden.left_out);
+      if (!program.golden.left_out.empty()) report_.warnings.push_back("'" + program.function.name + "' is tested by fewer inputs: " + program.golden.left_out);
       if (!is_missing(program)) continue;
       const std::string text = "no golden vector for '" + program.function.name + "': " + program.golden.missing;
       const std::string more = program.golden.needs_work ? "--golden-time SECONDS allows more work, " : "";
@@ -275,7 +278,7 @@ class Build {
     container::ContainerBuilder builder;
     describe_model(builder.manifest);
     for (const Program& program : programs_) add_program(builder, program, options_.tolerance);
-    for (const auto& [name, bytes] : pipelines_.assets) builder.add_asset(name, "text/plain", bytes);
+    for (const auto& [name, bytes] : pipelines_.assets) builder.add_asset(name, pipelines_.tokenizers.count(name) ? "application/vnd.mlc.tokenizer" : "text/plain", bytes);
     if (!pipelines_.text.empty()) builder.add_asset(kPipelineAsset, "application/json", pipelines_.text);
     MLC_RETURN_IF_ERROR(weights_.write(builder));
     add_tuning(builder);

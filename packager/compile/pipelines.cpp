@@ -1,5 +1,6 @@
 #include "packager/compile/pipelines.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/links.h"
@@ -7,6 +8,8 @@
 #include "base/regular_file.h"
 #include "packager/pipeline/check_lists.h"
 #include "packager/pipeline/expand_pipeline.h"
+#include "packager/pipeline/golden_texts.h"
+#include "packager/text/compile_tokenizer.h"
 #include "schema/validate.h"
 
 namespace mlc::compile {
@@ -30,6 +33,16 @@ Status load_asset(const pipeline::Pipeline& p, const pipeline::Step& step, const
     Status problem = std::move(bytes).status();
     problem.message = place + problem.message;
     return problem;
+  }
+  if (pipeline::wants_tokenizer(step)) {
+    const std::string_view json(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    bytes = text::compile_tokenizer(json, name);
+    if (!bytes.ok()) {
+      Status problem = std::move(bytes).status();
+      problem.message = place + problem.message;
+      return problem;
+    }
+    files.tokenizers.insert(name);
   }
   files.assets[name] = std::move(bytes).value();
   return ok();
@@ -74,6 +87,25 @@ Result<std::vector<nest::Function>> expand_pipelines(ir::Context& ctx, const lan
   }
   if (!problems.ok()) return problems;
   return functions;
+}
+
+Result<std::vector<GivenVector>> vectors_of_texts(const PipelineFiles& files, const nest::Function& function) {
+  std::vector<GivenVector> all;
+  for (const pipeline::Pipeline& p : files.parsed.pipelines) {
+    if (p.name != function.name || function.inputs.empty()) continue;
+    const auto& shape = function.arrays[function.inputs[0]].shape;
+    const int64_t fixed = !shape.empty() && shape[0]->is_const() ? shape[0]->i : 0;
+    MLC_ASSIGN(const std::vector<pipeline::TextVector> vectors, pipeline::golden_texts(p, files.assets, fixed));
+    for (const pipeline::TextVector& vector : vectors) {
+      GivenVector& given = all.emplace_back(GivenVector{vector.name, {}});
+      for (const NamedTensor& t : vector.arrays) {
+        nest::Tensor tensor = nest::Tensor::zeros(t.tensor.dtype, t.tensor.shape);
+        std::copy(t.tensor.data.bytes().begin(), t.tensor.data.bytes().end(), tensor.bytes.begin());
+        given.arrays[t.name] = std::move(tensor);
+      }
+    }
+  }
+  return all;
 }
 
 }  // namespace mlc::compile
