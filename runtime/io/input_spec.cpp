@@ -119,7 +119,9 @@ std::vector<std::string> paths_possible(std::string_view text) {
     const size_t equals = text.find('=', begin);
     std::string_view rest = text.substr(begin);
     const bool is_named = begin > 0 || equals == std::string_view::npos;  // a text with '=' begins with a name, be it empty
-    if (is_named && rest.size() > 1 && rest.starts_with('@') && rest.rfind(':') != rest.npos) paths.emplace_back(rest.substr(1));  // of a text
+    const size_t colon = rest.rfind(':');
+    const bool is_text = begin > 0 && rest.starts_with('@') && colon != rest.npos && !parse_tensor_type(rest.substr(colon + 1)).ok();
+    if (is_text) paths.emplace_back(rest.substr(1));
     rest = is_named && rest.starts_with('@') ? rest.substr(1, rest.rfind(':') - 1) : array_of_archive(rest).first;
     if (is_named && !rest.empty() && rest != "random" && rest != "zeros") paths.emplace_back(rest);
     if (equals == std::string_view::npos) return paths;

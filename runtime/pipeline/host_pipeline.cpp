@@ -41,6 +41,8 @@ std::string mismatch(const Pipeline& p, ValueId id, const GivenInput& given) {
     if (!given.tensor || (given.tensor->dtype == DType::Str && given.tensor->shape.size() <= 1)) return {};
     return "found " + type_text(given.tensor->dtype, given.tensor->shape) + ", expected a text or a list of texts";
   }
+  if (v.kind == ValueKind::Tensor && given.tensor && given.tensor->dtype == DType::Str)
+    return "found " + type_text(given.tensor->dtype, given.tensor->shape) + ", expected an array of numbers";
   if (v.kind == ValueKind::Tensor) return given.tensor ? "" : "found a file, expected an array (.npy, .npz or raw)";
   if (given.tensor) return mismatch_of_array(p, id, *given.tensor);
   auto media = io::media_of(given.file);

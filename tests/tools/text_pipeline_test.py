@@ -1,10 +1,12 @@
 """From texts to an answer through the tools: what a small model of the form of BERT answers is computed here (text_model.py)."""
 import json
+import pathlib
 
 import text_model
 from onnx_file import model, node, port
 from tool_test import main
 
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "sentences"
 W = text_model.Weights()
 TOKENIZE = {"op": "tokenize", "in": "text", "tokenizer": "tokenizer.json", "special_tokens": True, "truncate": {"max": 8, "side": "right"},
             "pad": {"to": "longest", "side": "right", "id": 0}, "out": {"ids": "ids", "mask": "mask", "type_ids": "types"}}
@@ -154,6 +156,13 @@ def numbers_become_texts(t):
     assert t.run("mlrun", "run", "m.mlc", "-i", "text=a b").stdout == "a b\n"
 
 
+def the_example_is_a_pipeline_of_this_form(t):
+    (t.dir / "m.onnx").write_bytes(text_model.model(W))
+    assert json.loads((EXAMPLE / "tokenizer.json").read_text()) == json.loads(text_model.tokenizer())
+    t.run("mlpack", "build", "m.onnx", "--pipeline", EXAMPLE / "pipeline.json", "--target", "native", "-o", "m.mlc")
+    near(rows(outputs(t, "-i", "text=Hello world", "-i", "text=")["embedding"]), [expected("Hello world"), expected("")])
+
+
 def mistakes_are_told_with_their_place(t):
     steps = [TOKENIZE, RUN, POOL, UNIT]
 
@@ -208,4 +217,5 @@ def tokenizers_that_cannot_be_compiled(t):
 
 if __name__ == "__main__":
     main([texts_become_embeddings_in_every_variant, a_text_may_be_a_file, two_texts_are_a_pair, each_way_to_pool_and_cut,
-          a_model_of_fixed_sizes_and_small_integers, numbers_become_texts, mistakes_are_told_with_their_place, tokenizers_that_cannot_be_compiled])
+          a_model_of_fixed_sizes_and_small_integers, numbers_become_texts, the_example_is_a_pipeline_of_this_form,
+          mistakes_are_told_with_their_place, tokenizers_that_cannot_be_compiled])
