@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include "base/links.h"
 #include "base/problems.h"
 #include "base/regular_file.h"
+#include "packager/model_folder/model_folder.h"
 #include "packager/pipeline/check_lists.h"
 #include "packager/pipeline/expand_pipeline.h"
 #include "packager/pipeline/golden_texts.h"
@@ -56,12 +58,12 @@ Result<std::vector<std::byte>> read_file(const std::string& path, uint64_t limit
   return std::vector<std::byte>(begin, begin + text.size());
 }
 
-Result<PipelineFiles> load_pipelines(const std::string& path) {
-  PipelineFiles files;
-  MLC_ASSIGN(files.text, read_file(path, pipeline::kTextLimits.bytes));
+namespace {
+
+// `files` has the text, and the assets that are no files of the folder.
+Result<PipelineFiles> with_assets(PipelineFiles files, const std::string& path, const fs::path& folder) {
   const std::string_view text(reinterpret_cast<const char*>(files.text.data()), files.text.size());
   MLC_ASSIGN(files.parsed, pipeline::parse(text, path));
-  const fs::path folder = fs::path(path).parent_path();
   Status problems;
   for (const pipeline::Pipeline& p : files.parsed.pipelines) {
     if (p.name == kMainProgram)
@@ -70,6 +72,27 @@ Result<PipelineFiles> load_pipelines(const std::string& path) {
   }
   if (!problems.ok()) return problems;
   return files;
+}
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+Result<PipelineFiles> load_pipelines(const std::string& path) {
+  PipelineFiles files;
+  MLC_ASSIGN(files.text, read_file(path, pipeline::kTextLimits.bytes));
+  return with_assets(std::move(files), path, fs::path(path).parent_path());
+}
+
+Result<PipelineFiles> pipelines_of_folder(const std::string& folder, const model::Model& model) {
+  MLC_ASSIGN(const model_folder::Description described, model_folder::describe(folder, model));
+  PipelineFiles files;
+  files.text = bytes_of(described.pipeline);
+  for (const auto& [name, text] : described.assets) files.assets[name] = bytes_of(text);
+  return with_assets(std::move(files), "pipeline of " + folder, folder);
 }
 
 Result<std::vector<nest::Function>> expand_pipelines(ir::Context& ctx, const lang::Library& library, const model::Model& model,

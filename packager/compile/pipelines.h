@@ -27,6 +27,8 @@ struct PipelineFiles {
 
 // Needs no model. All files that cannot be read are told together, each with the step that names it.
 Result<PipelineFiles> load_pipelines(const std::string& path);
+// The same of a folder that holds a model and says what goes in and out of it (packager/model_folder).
+Result<PipelineFiles> pipelines_of_folder(const std::string& folder, const model::Model& model);
 
 // One function per pipeline, in order. All problems of all pipelines are told together, each with its place in the file, as
 // far as steps behind one that fails can be judged.

@@ -111,7 +111,7 @@ class Expander {
       return add_input_array(id, std::move(array));
     }
     if (!value.picture)
-      return Status(Code::Unsupported, 5008, "pipeline '" + pipeline_.name + "': input '" + value.name + "' is no picture and no text; only those are compiled so far");
+      return Status(Code::Unsupported, 5008, "pipeline '{}': input '{}' is no picture and no text; only those are compiled so far", pipeline_.name, value.name);
     const Picture& picture = *value.picture;
     array.dtype = picture.dtype;
     // A side that the file decides: at least one pixel, at most what decoders let through.

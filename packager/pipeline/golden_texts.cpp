@@ -79,7 +79,8 @@ Result<std::vector<TextVector>> golden_texts(const Pipeline& pipeline, const std
   const auto is_tokens = [&](ValueId id) { return pipeline.value(id).is_tokens; };
   const std::vector<ValueId> arrays = array_inputs(pipeline);
   if (!std::all_of(pipeline.inputs.begin(), pipeline.inputs.end(), is_text) || !std::all_of(arrays.begin(), arrays.end(), is_tokens)) return vectors;
-  MLC_ASSIGN(const HostPipeline host, HostPipeline::create(pipeline, [&](std::string_view name) -> Result<Bytes> { return Bytes(assets.at(std::string(name))); }));
+  const auto lookup = [&](std::string_view name) -> Result<Bytes> { return Bytes(assets.at(std::string(name))); };
+  MLC_ASSIGN(const HostPipeline host, HostPipeline::create(pipeline, lookup));
   const Texts texts(pipeline, fixed);
   const auto add = [&](const char* name, std::vector<GivenInput> given) -> Status {
     auto made = host.before(std::move(given));

@@ -52,8 +52,8 @@ int64_t whole_at(const HostTensor& t, size_t i) {
 Result<std::vector<HostTensor>> tokenize(const Tokenize& step, const text::Compiled& tokenizer, const TextList& first, const TextList* second,
                                          const io::DecodeLimits& limits) {
   if (second && second->texts.size() != first.texts.size())
-    return Status(Code::InputMismatch, 4001, "'{}' has {} texts and '{}' {}: each text of one goes with one of the other", first.name, uint64_t{first.texts.size()},
-                  second->name, uint64_t{second->texts.size()});
+    return Status(Code::InputMismatch, 4001, "'{}' has {} texts and '{}' {}: each text of one goes with one of the other", first.name,
+                  uint64_t{first.texts.size()}, second->name, uint64_t{second->texts.size()});
   std::vector<text::Texts> texts;
   for (size_t i = 0; i < first.texts.size(); ++i) {
     text::Texts& one = texts.emplace_back(text::Texts{first.texts[i]});

@@ -163,6 +163,76 @@ def the_example_is_a_pipeline_of_this_form(t):
     near(rows(outputs(t, "-i", "text=Hello world", "-i", "text=")["embedding"]), [expected("Hello world"), expected("")])
 
 
+def folder(t, onnx=None, **files):
+    """A folder of sentence-transformers; None leaves a file out."""
+    pooling = {"word_embedding_dimension": 8, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": False}
+    modules = [{"idx": i, "name": str(i), "path": path, "type": "sentence_transformers.models." + kind}
+               for i, (path, kind) in enumerate([("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")])]
+    found = {"config.json": {"model_type": "bert", "pad_token_id": 0, "max_position_embeddings": 512}, "tokenizer_config.json": {"model_max_length": 8},
+             "modules.json": modules, "1_Pooling/config.json": pooling, "sentence_bert_config.json": {"max_seq_length": 8, "do_lower_case": False},
+             "tokenizer.json": json.loads(text_model.tokenizer())} | {name.replace("__", "/") + ".json": value for name, value in files.items()}
+    for old in t.dir.glob("hf/**/*.json"):
+        old.unlink()
+    for name, value in found.items():
+        if value is None:
+            continue
+        (t.dir / "hf" / name).parent.mkdir(parents=True, exist_ok=True)
+        (t.dir / "hf" / name).write_text(json.dumps(value))
+    (t.dir / "hf/onnx").mkdir(exist_ok=True)
+    (t.dir / "hf/onnx/model.onnx").write_bytes(onnx or text_model.model(W))
+
+
+def a_folder_of_sentence_transformers(t):
+    folder(t)
+    t.run("mlpack", "check", "hf")
+    built = t.json("mlpack", "build", "hf", "--target", "native", "-o", "m.mlc")
+    assert built["selftest"]["vectors"] == 5, built
+    near(rows(outputs(t, *[a for text in IDS for a in ("-i", f"text={text}")])["embedding"]), [expected(text) for text in IDS])
+    found = t.json("mlpack", "inspect", "m.mlc")
+    assert found["model"]["id"] == "local/hf" if "model" in found else True, found
+    # Fixed sizes, small integers, no norm.
+    folder(t, text_model.model(W, "i32", (1, 6)), modules=[{"path": "", "type": "Transformer"}, {"path": "1_Pooling", "type": "Pooling"}],
+           **{"1_Pooling__config": {"pooling_mode_cls_token": True}})
+    t.run("mlpack", "build", "hf/", "--target", "native", "-o", "m.mlc")
+    near(rows(outputs(t, "-i", "text=Hello world")["embedding"]), [text_model.hidden(W, [2, 4, 5, 3], [0] * 4, [1] * 4)[0]])
+
+
+def a_folder_of_a_classifier(t):
+    labels = {"id2label": {"0": "bad", "1": "so so", "2": "good"}, "pad_token_id": 0, "max_position_embeddings": 8}
+    folder(t, text_model.model(W, head=3), modules=None, config=labels, sentence_bert_config=None)
+    t.run("mlpack", "build", "hf", "--target", "native", "-o", "m.mlc")
+    answer = outputs(t, "-i", "text=Hello world")["classes"]
+    assert {c["label"] for c in answer} == {"bad", "so so", "good"} and abs(sum(c["score"] for c in answer) - 1) < 1e-5, answer
+    folder(t, text_model.model(W, head=3), modules=None, config={**labels, "problem_type": "multi_label_classification"})
+    t.run("mlpack", "build", "hf", "--target", "portable", "-o", "m.mlc")
+    assert abs(sum(c["score"] for c in outputs(t, "-i", "text=Hello world")["classes"]) - 1) > 1e-3
+
+
+def what_a_folder_says_that_is_not_understood(t):
+    good = [{"path": "", "type": "Transformer"}, {"path": "1_Pooling", "type": "Pooling"}]
+    cases = [
+        ({"1_Pooling__config": {"pooling_mode_weightedmean_tokens": True}}, "1_Pooling/config.json: 'pooling_mode_weightedmean_tokens' is true"),
+        ({"1_Pooling__config": {"pooling_mode_mean_tokens": True, "novel": 1}}, "1_Pooling/config.json: 'novel' is not understood"),
+        ({"1_Pooling__config": {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}}, "beside another one"),
+        ({"modules": [*good, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]}, "modules.json: '[2].type' is 'sentence_transformers.models.Dense'"),
+        ({"modules": [good[0], {"path": "../x", "type": "Pooling"}]}, "the path of Pooling is '../x'"),
+        ({"sentence_bert_config": {"max_seq_length": 8, "do_lower_case": True}}, "sentence_bert_config.json: 'do_lower_case' is true"),
+        ({"sentence_bert_config": {"max_seq_length": -5}}, "'max_seq_length' is below 1"),
+        ({"config": {}}, "config.json: 'pad_token_id' is missing"),
+        ({"config_sentence_transformers": {"default_prompt_name": "query"}}, "'default_prompt_name'"),
+        ({"tokenizer_config": {"padding_side": "top"}}, "tokenizer_config.json: 'padding_side' is neither"),
+        ({"modules": None}, "config.json: 'id2label' does not name classes"),
+        ({"tokenizer": None}, "has no tokenizer.json"),
+    ]
+    for files, sentence in cases:
+        folder(t, **files)
+        done = t.run("mlpack", "build", "hf", "--target", "portable", "-o", "m.mlc", code=(2, 3))
+        assert sentence in done.stderr, (sentence, done.stderr)
+    (t.dir / "empty").mkdir()
+    done = t.run("mlpack", "build", "empty", "--target", "portable", "-o", "m.mlc", code=3)
+    assert "without model.onnx and onnx/model.onnx" in done.stderr, done.stderr
+
+
 def mistakes_are_told_with_their_place(t):
     steps = [TOKENIZE, RUN, POOL, UNIT]
 
@@ -218,4 +288,5 @@ def tokenizers_that_cannot_be_compiled(t):
 if __name__ == "__main__":
     main([texts_become_embeddings_in_every_variant, a_text_may_be_a_file, two_texts_are_a_pair, each_way_to_pool_and_cut,
           a_model_of_fixed_sizes_and_small_integers, numbers_become_texts, the_example_is_a_pipeline_of_this_form,
+          a_folder_of_sentence_transformers, a_folder_of_a_classifier, what_a_folder_says_that_is_not_understood,
           mistakes_are_told_with_their_place, tokenizers_that_cannot_be_compiled])
