@@ -270,7 +270,7 @@ void add_check(Program& program) {
   const Command command = program.add_command("check", "tell whether and how a model will compile",
                                               "  mlpack check model.onnx\n  mlpack check model.onnx --pipeline pipeline.json\n"
                                               "  mlpack check model.onnx --target cuda-sm80,native\n", flags->as_json);
-  command.add_option("MODEL", flags->options.model_path, "ONNX file").required();
+  command.add_option("MODEL", flags->options.model_path, "ONNX file, or a folder of Transformers with one").required();
   command.add_option("--pipeline", flags->options.pipeline_path, "pre- and post-processing (pipeline.json)");
   command.add_option("--target", flags->targets, "targets as build takes them; for those of devices it is said of each node whether it compiles for them (default: all processors)")
       .separated_by(',');

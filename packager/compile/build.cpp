@@ -18,6 +18,7 @@
 #include "packager/container/output_file.h"
 #include "packager/import/mapping.h"
 #include "packager/import/onnx.h"
+#include "packager/model_folder/model_folder.h"
 #include "packager/model/print.h"
 #include "packager/nest/print.h"
 #include "packager/passes/passes.h"
@@ -33,6 +34,14 @@ namespace fs = std::filesystem;
 constexpr char kPipelineAsset[] = "pipeline.json";
 
 // A model id from a file name: what the manifest allows of it.
+// What a model without an id is called by: its file, or its folder.
+std::string named_by(const std::string& given, const std::string& file) {
+  if (given == file) return file;
+  fs::path folder = fs::path(given).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  return folder.filename().string() + ".onnx";
+}
+
 std::string local_id(const std::string& path) {
   constexpr size_t kLongest = 200;
   std::string id;
@@ -111,7 +120,16 @@ class Build {
 
   Status import_model() {
     stage("import");
-    MLC_ASSIGN(model_, import::import_onnx(options_.model_path));
+    std::error_code unknown;
+    const bool is_folder = fs::is_directory(options_.model_path, unknown);
+    model_file_ = options_.model_path;
+    if (is_folder) {
+      MLC_ASSIGN(model_file_, model_folder::model_file(options_.model_path));
+    }
+    MLC_ASSIGN(model_, import::import_onnx(model_file_));
+    if (is_folder && options_.pipeline_path.empty()) {
+      MLC_ASSIGN(pipelines_, pipelines_of_folder(options_.model_path, model_));
+    }
     MLC_RETURN_IF_ERROR(show("import", [&] { return model::print(model_); }));
     MLC_RETURN_IF_ERROR(check_operators(*library_, model_));
     MLC_RETURN_IF_ERROR(apply(ctx_, options_.interface, model_));
@@ -140,9 +158,12 @@ class Build {
     double work = options_.golden_seconds * 1e9;
     for (Program& program : programs_) {
       GoldenOptions options;
-      options.takes_pictures = program.is_pipeline;
       if (!program.is_pipeline) options.given = options_.golden;
       options.none = options_.golden_seconds == 0 && options.given.empty();
+      if (program.is_pipeline && !options.none) {
+        MLC_ASSIGN(options.texts, vectors_of_texts(pipelines_, program.function));
+      }
+      options.takes_pictures = program.is_pipeline && options.texts.empty();
       if (!options.none) options.work = work;
       options.tolerance = options_.tolerance;
       options.progress = counted("golden vectors of " + program.function.name, "steps");
@@ -161,7 +182,7 @@ class Build {
     const auto is_missing = [](const Program& program) { return !program.golden.missing.empty(); };
     const bool none = std::all_of(programs_.begin(), programs_.end(), [](const Program& program) { return program.golden.vectors.empty(); });
     for (const Program& program : programs_) {
-      if (!program.golden.left_out.empty()) report_.warnings.push_back("'" + program.function.name + "' is tested by fewer pictures: " + program.golden.left_out);
+      if (!program.golden.left_out.empty()) report_.warnings.push_back("'" + program.function.name + "' is tested by fewer inputs: " + program.golden.left_out);
       if (!is_missing(program)) continue;
       const std::string text = "no golden vector for '" + program.function.name + "': " + program.golden.missing;
       const std::string more = program.golden.needs_work ? "--golden-time SECONDS allows more work, " : "";
@@ -275,7 +296,10 @@ class Build {
     container::ContainerBuilder builder;
     describe_model(builder.manifest);
     for (const Program& program : programs_) add_program(builder, program, options_.tolerance);
-    for (const auto& [name, bytes] : pipelines_.assets) builder.add_asset(name, "text/plain", bytes);
+    for (const auto& [name, bytes] : pipelines_.assets) {
+      const bool is_tokenizer = pipelines_.tokenizers.count(name) > 0;
+      builder.add_asset(name, is_tokenizer ? "application/vnd.mlc.tokenizer" : "text/plain", bytes);
+    }
     if (!pipelines_.text.empty()) builder.add_asset(kPipelineAsset, "application/json", pipelines_.text);
     MLC_RETURN_IF_ERROR(weights_.write(builder));
     add_tuning(builder);
@@ -334,13 +358,13 @@ class Build {
   }
 
   void describe_model(format::Manifest& manifest) {
-    manifest.model.id = options_.id.empty() ? local_id(options_.model_path) : options_.id;
+    manifest.model.id = options_.id.empty() ? local_id(named_by(options_.model_path, model_file_)) : options_.id;
     manifest.model.version = options_.version;
     manifest.provenance.tool = "mlpack";
     manifest.provenance.tool_version = MLC_VERSION;
-    manifest.provenance.source_name = clean_name(fs::path(options_.model_path).filename().string(), format::kMaxNameLen);
+    manifest.provenance.source_name = clean_name(fs::path(model_file_).filename().string(), format::kMaxNameLen);
     std::replace(manifest.provenance.source_name.begin(), manifest.provenance.source_name.end(), '\\', '_');
-    if (auto source = import::map_file(options_.model_path); source.ok()) manifest.provenance.source = sha256((*source)->bytes);
+    if (auto source = import::map_file(model_file_); source.ok()) manifest.provenance.source = sha256((*source)->bytes);
     if (const char* epoch = std::getenv("SOURCE_DATE_EPOCH")) manifest.provenance.source_date_epoch = std::strtoull(epoch, nullptr, 10);
   }
 
@@ -350,6 +374,7 @@ class Build {
   ir::Context ctx_;
   std::unique_ptr<lang::Library> library_;
   model::Model model_;
+  std::string model_file_;   // the path that was given, or what is in that folder
   PipelineFiles pipelines_;  // empty without
   std::vector<Program> programs_;  // "main" first
   passes::Parts parts_;

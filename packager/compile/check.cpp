@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "packager/compile/expand.h"
 #include "packager/compile/pipelines.h"
 #include "packager/compile/programs.h"
 #include "packager/import/onnx.h"
+#include "packager/model_folder/model_folder.h"
 #include "targets/target.h"
 
 namespace mlc::compile {
@@ -234,7 +236,16 @@ Result<CheckReport> check(const CheckOptions& options) {
   if (!options.pipeline_path.empty()) {
     MLC_ASSIGN(pipelines, load_pipelines(options.pipeline_path));
   }
-  MLC_ASSIGN(model::Model model, import::import_onnx(options.model_path));
+  std::error_code unknown;
+  const bool is_folder = std::filesystem::is_directory(options.model_path, unknown);
+  std::string file = options.model_path;
+  if (is_folder) {
+    MLC_ASSIGN(file, model_folder::model_file(options.model_path));
+  }
+  MLC_ASSIGN(model::Model model, import::import_onnx(file));
+  if (is_folder && options.pipeline_path.empty()) {
+    MLC_ASSIGN(pipelines, pipelines_of_folder(options.model_path, model));
+  }
   CheckReport report;
   report.opset = model.opsets.at("ai.onnx");
   count_nodes(library, model, report);

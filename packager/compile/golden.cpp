@@ -185,19 +185,34 @@ class GoldenMaker {
   Result<GoldenSet> given() {
     GoldenSet set;
     for (const GivenVector& vector : options_.given) {
-      GoldenVector golden;
-      MLC_ASSIGN(golden.inputs, inputs_given(oracle_, vector));
-      Sizes sizes;
-      for (size_t k = 0; k < oracle_.inputs.size(); ++k) {
-        const auto& shape = oracle_.arrays[oracle_.inputs[k]].shape;
-        for (size_t axis = 0; axis < shape.size(); ++axis)
-          if (shape[axis]->op == ir::Op::Sym) sizes[shape[axis]->sym] = golden.inputs[k].shape[axis];
-      }
-      auto outputs = answer(golden.inputs, options_.work);
-      if (!outputs.ok()) return std::move(outputs).status().note(vector.source);
-      golden.outputs = std::move(outputs).value();
+      MLC_ASSIGN(GoldenVector golden, answered(vector, options_.work));
       golden.name = name_for(vector, set.vectors);
-      set.vectors.push_back(finished(std::move(golden), sizes));
+      set.vectors.push_back(std::move(golden));
+    }
+    return set;
+  }
+
+  Result<GoldenSet> of_texts() {
+    GoldenSet set;
+    for (const GivenVector& vector : options_.texts) {
+      const bool is_first = set.vectors.empty();
+      if (!is_first && set.vectors[0].operations > kMaxPictureOperations) {
+        add_reason(set.left_out, vector.source, "one run is too much work");
+        continue;
+      }
+      auto golden = answered(vector, is_first ? kMostWork : kLargeWork);
+      if (!golden.ok()) {
+        Status why = std::move(golden).status();
+        if (is_first || (why.code != Code::Cancelled && why.code != Code::InputMismatch)) return std::move(why).note("golden vector");
+        // A text of no words may be too short for a model; one that is cut is as long as the pipeline lets texts be.
+        const bool is_long = vector.source == options_.texts.back().source;
+        if (why.code == Code::InputMismatch && is_long) return std::move(why).note("golden vector");
+        if (why.code == Code::Cancelled) add_reason(set.left_out, vector.source, why.message);
+        continue;
+      }
+      golden->name = vector.source;
+      shorten(golden->outputs);
+      set.vectors.push_back(std::move(*golden));
     }
     return set;
   }
@@ -237,6 +252,22 @@ class GoldenMaker {
     SizeChoice choice;
     double operations = 0;
   };
+
+  // The vector of inputs that are made already.
+  Result<GoldenVector> answered(const GivenVector& vector, double work) {
+    GoldenVector golden;
+    MLC_ASSIGN(golden.inputs, inputs_given(oracle_, vector));
+    Sizes sizes;
+    for (size_t k = 0; k < oracle_.inputs.size(); ++k) {
+      const auto& shape = oracle_.arrays[oracle_.inputs[k]].shape;
+      for (size_t axis = 0; axis < shape.size(); ++axis)
+        if (shape[axis]->op == ir::Op::Sym) sizes[shape[axis]->sym] = golden.inputs[k].shape[axis];
+    }
+    auto outputs = answer(golden.inputs, work);
+    if (!outputs.ok()) return std::move(outputs).status().note(vector.source);
+    golden.outputs = std::move(outputs).value();
+    return finished(std::move(golden), sizes);
+  }
 
   // Sizes in the order in which they are tried, found when they are asked for: first those that fit and are little work.
   class Candidates {
@@ -563,7 +594,7 @@ Result<GoldenSet> make_golden(const nest::Function& oracle, const GoldenOptions&
     set.ranges = maker.ranges();
     return set;
   }
-  MLC_ASSIGN(GoldenSet set, options.given.empty() ? maker.drawn_ones() : maker.given());
+  MLC_ASSIGN(GoldenSet set, !options.given.empty() ? maker.given() : !options.texts.empty() ? maker.of_texts() : maker.drawn_ones());
   const bool some = !set.vectors.empty();
   const char* const why = maker.has_work_left() ? kJumps : kNoWorkToShake;
   if (options.takes_pictures)

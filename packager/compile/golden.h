@@ -48,6 +48,8 @@ struct GoldenOptions {
   // A function that takes pictures of any size: inputs [height, width, channels].
   bool takes_pictures = false;
   std::vector<GivenVector> given;  // instead of drawn ones
+  // Likewise, what texts became, named by `source`: the first must be answered, others are left out where they are too much work.
+  std::vector<GivenVector> texts;
   bool none = false;               // no vectors, only what values inputs take
   double tolerance = 1e-3;  // relative to the largest output
   double work = 1.2e11;     // of the interpreter and of the search for sizes, in the interpreter's units (InterpretOptions::work)

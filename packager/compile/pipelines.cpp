@@ -1,12 +1,17 @@
 #include "packager/compile/pipelines.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include "base/links.h"
 #include "base/problems.h"
 #include "base/regular_file.h"
+#include "packager/model_folder/model_folder.h"
 #include "packager/pipeline/check_lists.h"
 #include "packager/pipeline/expand_pipeline.h"
+#include "packager/pipeline/golden_texts.h"
+#include "packager/text/compile_tokenizer.h"
 #include "schema/validate.h"
 
 namespace mlc::compile {
@@ -31,6 +36,16 @@ Status load_asset(const pipeline::Pipeline& p, const pipeline::Step& step, const
     problem.message = place + problem.message;
     return problem;
   }
+  if (pipeline::wants_tokenizer(step)) {
+    const std::string_view json(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    bytes = text::compile_tokenizer(json, name);
+    if (!bytes.ok()) {
+      Status problem = std::move(bytes).status();
+      problem.message = place + problem.message;
+      return problem;
+    }
+    files.tokenizers.insert(name);
+  }
   files.assets[name] = std::move(bytes).value();
   return ok();
 }
@@ -43,12 +58,12 @@ Result<std::vector<std::byte>> read_file(const std::string& path, uint64_t limit
   return std::vector<std::byte>(begin, begin + text.size());
 }
 
-Result<PipelineFiles> load_pipelines(const std::string& path) {
-  PipelineFiles files;
-  MLC_ASSIGN(files.text, read_file(path, pipeline::kTextLimits.bytes));
+namespace {
+
+// `files` has the text, and the assets that are no files of the folder.
+Result<PipelineFiles> with_assets(PipelineFiles files, const std::string& path, const fs::path& folder) {
   const std::string_view text(reinterpret_cast<const char*>(files.text.data()), files.text.size());
   MLC_ASSIGN(files.parsed, pipeline::parse(text, path));
-  const fs::path folder = fs::path(path).parent_path();
   Status problems;
   for (const pipeline::Pipeline& p : files.parsed.pipelines) {
     if (p.name == kMainProgram)
@@ -57,6 +72,27 @@ Result<PipelineFiles> load_pipelines(const std::string& path) {
   }
   if (!problems.ok()) return problems;
   return files;
+}
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+Result<PipelineFiles> load_pipelines(const std::string& path) {
+  PipelineFiles files;
+  MLC_ASSIGN(files.text, read_file(path, pipeline::kTextLimits.bytes));
+  return with_assets(std::move(files), path, fs::path(path).parent_path());
+}
+
+Result<PipelineFiles> pipelines_of_folder(const std::string& folder, const model::Model& model) {
+  MLC_ASSIGN(const model_folder::Description described, model_folder::describe(folder, model));
+  PipelineFiles files;
+  files.text = bytes_of(described.pipeline);
+  for (const auto& [name, text] : described.assets) files.assets[name] = bytes_of(text);
+  return with_assets(std::move(files), "pipeline of " + folder, folder);
 }
 
 Result<std::vector<nest::Function>> expand_pipelines(ir::Context& ctx, const lang::Library& library, const model::Model& model,
@@ -74,6 +110,25 @@ Result<std::vector<nest::Function>> expand_pipelines(ir::Context& ctx, const lan
   }
   if (!problems.ok()) return problems;
   return functions;
+}
+
+Result<std::vector<GivenVector>> vectors_of_texts(const PipelineFiles& files, const nest::Function& function) {
+  std::vector<GivenVector> all;
+  for (const pipeline::Pipeline& p : files.parsed.pipelines) {
+    if (p.name != function.name || function.inputs.empty()) continue;
+    const auto& shape = function.arrays[function.inputs[0]].shape;
+    const int64_t fixed = !shape.empty() && shape[0]->is_const() ? shape[0]->i : 0;
+    MLC_ASSIGN(const std::vector<pipeline::TextVector> vectors, pipeline::golden_texts(p, files.assets, fixed));
+    for (const pipeline::TextVector& vector : vectors) {
+      GivenVector& given = all.emplace_back(GivenVector{vector.name, {}});
+      for (const NamedTensor& t : vector.arrays) {
+        nest::Tensor tensor = nest::Tensor::zeros(t.tensor.dtype, t.tensor.shape);
+        std::copy(t.tensor.data.bytes().begin(), t.tensor.data.bytes().end(), tensor.bytes.begin());
+        given.arrays[t.name] = std::move(tensor);
+      }
+    }
+  }
+  return all;
 }
 
 }  // namespace mlc::compile

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "packager/compile/golden.h"
 #include "packager/ir/context.h"
 #include "packager/lang/lang.h"
 #include "packager/model/model.h"
@@ -19,16 +21,22 @@ inline constexpr char kMainProgram[] = "main";  // the bare model, as `run` step
 struct PipelineFiles {
   std::vector<std::byte> text;  // as written
   pipeline::PipelineFile parsed;
-  std::map<std::string, std::vector<std::byte>> assets;  // labels and character sets, by name
+  std::map<std::string, std::vector<std::byte>> assets;  // labels, character sets and compiled tokenizers, by name
+  std::set<std::string> tokenizers;                      // which of them are tokenizers
 };
 
 // Needs no model. All files that cannot be read are told together, each with the step that names it.
 Result<PipelineFiles> load_pipelines(const std::string& path);
+// The same of a folder that holds a model and says what goes in and out of it (packager/model_folder).
+Result<PipelineFiles> pipelines_of_folder(const std::string& folder, const model::Model& model);
 
 // One function per pipeline, in order. All problems of all pipelines are told together, each with its place in the file, as
 // far as steps behind one that fails can be judged.
 Result<std::vector<nest::Function>> expand_pipelines(ir::Context& ctx, const lang::Library& library, const model::Model& model,
                                                      const PipelineFiles& files);
+
+// The inputs of golden vectors of a pipeline that takes texts, its function being `function`; none of another one.
+Result<std::vector<GivenVector>> vectors_of_texts(const PipelineFiles& files, const nest::Function& function);
 
 // The whole of a file of at most `limit` bytes.
 Result<std::vector<std::byte>> read_file(const std::string& path, uint64_t limit);

@@ -18,6 +18,7 @@ class Checker {
     for (const Step& step : pipeline_.steps) {
       if (const auto* top = std::get_if<TopK>(&step.what)) add(step, check(step, *top));
       if (const auto* ctc = std::get_if<CtcGreedy>(&step.what)) add(step, check(step, *ctc));
+      if (std::holds_alternative<Detokenize>(step.what)) add(step, check_ids(step));
     }
     return std::move(all_);
   }
@@ -32,6 +33,23 @@ class Checker {
     return check_list(what.charset, columns, [&](size_t lines) { return check_charset(what, lines, columns); });
   }
 
+  Status check_ids(const Step& step) {
+    const nest::Array& array = array_of(step);
+    if (is_int(array.dtype) && bits_of(array.dtype) >= 8 && (array.shape.size() == 1 || array.shape.size() == 2)) return ok();
+    return misfit(step, "integers [tokens] or [texts, tokens]", array);
+  }
+
+  const nest::Array& array_of(const Step& step) const {
+    const auto at = std::find(outputs_.begin(), outputs_.end(), step.in.at(0));
+    return function_.arrays[function_.outputs[static_cast<size_t>(at - outputs_.begin())]];
+  }
+
+  Status misfit(const Step& step, const std::string& expected, const nest::Array& array) const {
+    std::string found = std::string(name_of(array.dtype)) + "[";
+    for (size_t axis = 0; axis < array.shape.size(); ++axis) found += (axis ? ", " : "") + ir::to_string(array.shape[axis]);
+    return Status(Code::Usage, 5009, "step '" + step.op + "' takes " + expected + ", '" + pipeline_.value(step.in.at(0)).name + "' is " + found + "]");
+  }
+
   template <class Fits>
   Status check_list(const std::string& name, int64_t columns, const Fits& fits) {
     if (name.empty()) return ok();
@@ -41,13 +59,8 @@ class Checker {
 
   // Columns of the array that a step takes, -1 where the input decides.
   Result<int64_t> columns_of(const Step& step, size_t least, size_t most, const char* expected) {
-    const auto at = std::find(outputs_.begin(), outputs_.end(), step.in.at(0));
-    const nest::Array& array = function_.arrays[function_.outputs[static_cast<size_t>(at - outputs_.begin())]];
-    if (!is_float(array.dtype) || array.shape.size() < least || array.shape.size() > most) {
-      std::string found = std::string(name_of(array.dtype)) + "[";
-      for (size_t axis = 0; axis < array.shape.size(); ++axis) found += (axis ? ", " : "") + ir::to_string(array.shape[axis]);
-      return Status(Code::Usage, 5009, "step '" + step.op + "' takes floats " + expected + ", '" + pipeline_.value(*at).name + "' is " + found + "]");
-    }
+    const nest::Array& array = array_of(step);
+    if (!is_float(array.dtype) || array.shape.size() < least || array.shape.size() > most) return misfit(step, std::string("floats ") + expected, array);
     return array.shape.back()->is_const() ? array.shape.back()->i : -1;
   }
 

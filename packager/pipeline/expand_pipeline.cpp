@@ -105,8 +105,13 @@ class Expander {
     nest::Array array;
     array.name = value.name;
     array.kind = nest::Array::Kind::Input;
+    if (value.is_tokens) {
+      array.dtype = DType::I64;
+      array.shape = shape_of_tokens(id);
+      return add_input_array(id, std::move(array));
+    }
     if (!value.picture)
-      return Status(Code::Unsupported, 5008, "pipeline '" + pipeline_.name + "': input '" + value.name + "' is no picture; only pictures are compiled so far");
+      return Status(Code::Unsupported, 5008, "pipeline '{}': input '{}' is no picture and no text; only those are compiled so far", pipeline_.name, value.name);
     const Picture& picture = *value.picture;
     array.dtype = picture.dtype;
     // A side that the file decides: at least one pixel, at most what decoders let through.
@@ -118,10 +123,56 @@ class Expander {
     const ir::Expr* channels = ctx_.integer(picture.channels);
     array.shape = is_channels_first(picture.layout) ? std::vector{channels, height, width} : std::vector{height, width, channels};
     if (is_batched(picture.layout)) array.shape.insert(array.shape.begin(), ctx_.integer(1));
+    return add_input_array(id, std::move(array));
+  }
+
+  Status add_input_array(ValueId id, nest::Array array) {
     function_.inputs.push_back(static_cast<uint32_t>(function_.arrays.size()));
     values_[id] = lang::Value{static_cast<uint32_t>(function_.arrays.size()), {}};
     function_.arrays.push_back(std::move(array));
     return ok();
+  }
+
+  // [texts, tokens], alike for all that one step makes. The number of texts is that of the model where that is fixed, the
+  // other one what the step fills up to.
+  std::vector<const ir::Expr*> shape_of_tokens(ValueId id) {
+    const auto step = std::find_if(pipeline_.steps.begin(), pipeline_.steps.end(),
+                                   [&](const Step& s) { return std::find(s.out.begin(), s.out.end(), id) != s.out.end(); });
+    const std::string name = pipeline_.value(step->out[0]).name;
+    const int64_t length = std::get<Tokenize>(step->what).pad_to;
+    const ir::Expr* texts = nullptr;
+    for (const Step& s : pipeline_.steps) {
+      const auto* run = std::get_if<Run>(&s.what);
+      for (size_t k = 0; run && k < run->inputs.size(); ++k) {
+        const model::Port* port = port_of(*run, run->inputs[k].first);
+        if (!port || port->shape.empty() || std::find(step->out.begin(), step->out.end(), run->inputs[k].second) == step->out.end()) continue;
+        if (const auto* extent = std::get_if<int64_t>(&port->shape[0])) texts = ctx_.integer(*extent);
+      }
+    }
+    constexpr int64_t kMost = int64_t{1} << 28;  // of both, more than a run's memory holds
+    if (!texts) texts = ctx_.sym(ctx_.declare_sym(name + ".texts", 0, kMost));
+    return {texts, length > 0 ? ctx_.integer(length) : ctx_.sym(ctx_.declare_sym(name + ".tokens", 1, kMost))};
+  }
+
+  // The input of that name; null where there is none.
+  const model::Port* port_of(const Run& run, const std::string& name) const {
+    const auto program = programs_.find(run.program);
+    if (program == programs_.end()) return nullptr;
+    const auto& ports = program->second->graph.inputs;
+    const auto port = std::find_if(ports.begin(), ports.end(), [&](const model::Port& p) { return p.name == name; });
+    return port == ports.end() ? nullptr : &*port;
+  }
+
+  // Numbers of tokens as a model takes them: an array of its own, whose axes are then the model's, and i32 where it wants that.
+  Result<lang::Value> tokens_for(const Run& run, const std::string& name, const lang::Value& value) {
+    const model::Port* port = port_of(run, name);
+    if (!port || (port->dtype != DType::I64 && port->dtype != DType::I32) || port->shape.size() != 2) return value;
+    const auto* length = std::get_if<int64_t>(&port->shape[1]);
+    const nest::Array& array = function_.arrays[value.array];
+    if (length && !array.shape[1]->is_const())
+      return Status(Code::Usage, 5009, "the model wants '" + name + "' with " + std::to_string(*length) + " tokens, and 'tokenize' pads to the longest text")
+          .hint("\"pad\": {\"to\": " + std::to_string(*length) + ", ...} and a 'truncate' of at most that");
+    return port->dtype == DType::I32 ? apply("Cast", value, {{"to", DType::I32}}, "ai.onnx") : apply("Identity", value, {}, "ai.onnx");
   }
 
   // An answer is an array of its own under the name of the value, also where steps changed nothing.
@@ -137,15 +188,20 @@ class Expander {
     return ok();
   }
 
-  // One operator of one argument and one result.
-  Result<lang::Value> apply(const std::string& name, const lang::Value& in, Attributes attributes, const std::string& domain = "mlc.pipeline") {
+  lang::Call call_of(const std::string& name, Attributes attributes, const std::string& domain) const {
     lang::Call call;
     call.domain = domain;
     call.name = name;
     call.opset = domain == "ai.onnx" ? 13 : 1;
     call.attributes = std::move(attributes);
-    call.inputs = {in};
     call.source = "step '" + step_->op + "'";
+    return call;
+  }
+
+  // One operator of one argument and one result.
+  Result<lang::Value> apply(const std::string& name, const lang::Value& in, Attributes attributes, const std::string& domain = "mlc.pipeline") {
+    lang::Call call = call_of(name, std::move(attributes), domain);
+    call.inputs = {in};
     MLC_ASSIGN(const std::vector<lang::Value> out, library_.expand(ctx_, function_, call));
     return out[0];
   }
@@ -246,6 +302,24 @@ class Expander {
   Status expand(const Argmax& s) { return set(apply("ArgMax", in(), {{"axis", s.axis}, {"keepdims", int64_t{0}}}, "ai.onnx")); }
   Status expand(const Threshold& s) { return set(apply("Threshold", in(), {{"value", s.value}, {"or_equal", flag(s.or_equal)}})); }
 
+  // Floats [texts, tokens, columns] and which of the tokens count, [texts, tokens].
+  Status expand(const Pool& s) {
+    static constexpr std::pair<Pool::How, const char*> kNames[] = {
+        {Pool::How::Mean, "mean"}, {Pool::How::First, "first"}, {Pool::How::Last, "last"}, {Pool::How::Max, "max"}};
+    const auto* name = std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& entry) { return entry.first == s.how; });
+    lang::Call call = call_of("Pool", {{"how", std::string(name->second)}}, "mlc.pipeline");
+    call.inputs = {in(), values_.at(step_->in.at(1))};
+    MLC_ASSIGN(std::vector<lang::Value> out, library_.expand(ctx_, function_, call));
+    return set(std::move(out[0]));
+  }
+  Status expand(const UnitLength&) { return set(apply("UnitLength", in(), {})); }
+  Status expand(const Truncate& s) {
+    const auto& shape = function_.arrays[in().array].shape;
+    if (!shape.empty() && shape.back()->is_const() && shape.back()->i < s.columns)
+      return Status(Code::Usage, 5009, "step 'truncate' keeps {} columns, '{}' has {}", s.columns, pipeline_.value(step_->in[0]).name, shape.back()->i);
+    return set(apply("FirstColumns", in(), {{"columns", s.columns}}));
+  }
+
   Status expand(const Run& s) {
     auto program = programs_.find(s.program);
     if (program == programs_.end()) {
@@ -255,7 +329,11 @@ class Expander {
     }
     const model::Model& model = *program->second;
     std::map<std::string, lang::Value> given;
-    for (const auto& [name, id] : s.inputs) given[name] = values_.at(id);
+    for (const auto& [name, id] : s.inputs) {
+      given[name] = values_.at(id);
+      if (!pipeline_.value(id).is_tokens) continue;
+      MLC_ASSIGN(given[name], tokens_for(s, name, values_.at(id)));
+    }
     std::vector<std::string> wanted;
     for (const auto& [name, id] : s.outputs) wanted.push_back(name);
     MLC_ASSIGN(const auto results, compile::expand_graph(ctx_, library_, model, function_, given, wanted));
@@ -266,6 +344,8 @@ class Expander {
   // Host steps are never asked for.
   Status expand(const DecodeImage&) { return ok(); }
   Status expand(const DecodeAudio&) { return ok(); }
+  Status expand(const Tokenize&) { return ok(); }
+  Status expand(const Detokenize&) { return ok(); }
   Status expand(const TopK&) { return ok(); }
   Status expand(const CtcGreedy&) { return ok(); }
 

@@ -242,7 +242,9 @@ Result<Json> lines_json(const Text& t, const std::string& name, AnswerBudget& bu
   Json lines = Json::array();
   for (const auto& l : t.lines) {
     MLC_RETURN_IF_ERROR(budget.take(3 * kValueInJson + l.text.size() * kLetterInJson, name));
-    lines.push_back({{"text", l.text}, {"score", l.score}});
+    Json line = {{"text", l.text}};
+    if (l.score) line["score"] = *l.score;
+    lines.push_back(std::move(line));
   }
   return lines.size() == 1 ? std::move(lines.items().front()) : lines;
 }

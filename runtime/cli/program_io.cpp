@@ -1,6 +1,7 @@
 #include "runtime/cli/program_io.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/cli/columns.h"
 #include "base/counted.h"
@@ -194,12 +195,51 @@ class RawInputs {
   std::vector<std::vector<HostTensor>> given_;  // one tensor, or the items of a list
 };
 
+// Texts that are given one by one under one name are a list; those of files are copied into it.
+class TextInputs {
+ public:
+  void add(const std::string& name, std::string text) { texts_[name].push_back(std::move(text)); }
+
+  void give(std::vector<pipeline::GivenInput>& given) {
+    for (auto& [name, texts] : texts_) {
+      const auto count = static_cast<int64_t>(texts.size());
+      given.push_back({name, {}, HostTensor::of_strings({count}, std::move(texts))});
+    }
+  }
+
+ private:
+  std::map<std::string, std::vector<std::string>> texts_;
+};
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : ", ") + word;
+  return all;
+}
+
+// Names of the inputs of a pipeline that take texts.
+std::vector<std::string> text_names(const mlio::Target& target) {
+  std::vector<std::string> names;
+  if (!target.pipeline) return names;
+  const pipeline::Pipeline& p = target.pipeline->description();
+  for (const pipeline::ValueId id : p.inputs)
+    if (p.value(id).kind == pipeline::ValueKind::Strings) names.push_back(p.value(id).name);
+  return names;
+}
+
 Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, const std::vector<io::InputSpec>& specs,
                                                  io::InputFiles& files, InputMemory& memory) {
   std::vector<io::LoadedInput> loaded;
   std::vector<pipeline::GivenInput> given;
   loaded.reserve(specs.size());
+  TextInputs texts;
+  const std::vector<std::string> takes_text = text_names(target);
   for (const io::InputSpec& spec : specs) {
+    if (spec.kind == io::InputSpec::Kind::Text) {
+      memory.take_files(spec.path.size());
+      texts.add(spec.name, spec.path);
+      continue;
+    }
     if (spec.kind == io::InputSpec::Kind::Random || spec.kind == io::InputSpec::Kind::Zeros)
       return Status(Code::Usage, "'random' and 'zeros' are arrays: add --raw to feed the bare program");
     if (spec.kind == io::InputSpec::Kind::Numbers)
@@ -210,8 +250,12 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, con
     io::LoadedInput& l = loaded.back();
     memory.take_files(l.bytes.size());
     for (const NamedTensor& t : l.tensors) memory.take_files(bytes_held(t.tensor));
-    mlio::give(spec.name, l, given);
+    if (l.tensors.empty() && std::find(takes_text.begin(), takes_text.end(), spec.name) != takes_text.end())
+      texts.add(spec.name, std::string(pipeline::text_in(l.bytes.bytes())));
+    else
+      mlio::give(spec.name, l, given);
   }
+  texts.give(given);
   const bool has_arrays = std::any_of(loaded.begin(), loaded.end(), [](const io::LoadedInput& l) { return !l.tensors.empty(); });
   const auto nameless = std::count_if(specs.begin(), specs.end(), [](const io::InputSpec& s) { return s.name.empty(); });
   auto before = target.pipeline->before(std::move(given), memory.for_files());
@@ -297,7 +341,7 @@ std::string port_text(const MlcPort& p) {
 }
 
 void add_input_options(const Command& command, InputOptions& o) {
-  command.add_option("-i,--input,inputs", o.specs, "[NAME=]FILE, '-', random, zeros, NAME=12.5, NAME=1,2,3, FILE.npz:ARRAY or @FILE:f32[1,3]; images, .npy, .npz, lines of text");
+  command.add_option("-i,--input,inputs", o.specs, "[NAME=]FILE, '-', random, zeros, NAME=12.5, NAME=1,2,3, NAME=TEXT or NAME=@FILE where a pipeline takes texts, FILE.npz:ARRAY or @FILE:f32[1,3]; images, .npy, .npz, lines of text");
   command.add_flag("--raw", o.raw, "feed arrays to the bare model, without the pipeline");
   command.add_option("--pipeline", o.pipeline, "which pipeline, where the file has several");
   command.add_option("--program", o.program, "which program to feed with --raw; default: main");
@@ -313,10 +357,13 @@ Result<mlio::Target> choose_target(const OpenModel& model, const InputOptions& o
 
 Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& o,
                                              io::InputFiles& files, InputMemory& memory) {
-  const std::vector<std::string> names = input_names(model, target);
+  const std::vector<std::string> names = input_names(model, target), texts = text_names(target);
   std::vector<io::InputSpec> specs;
   for (const std::string& text : o.specs) {
-    MLC_ASSIGN(io::InputSpec spec, io::parse_input_spec(text, names));
+    MLC_ASSIGN(io::InputSpec spec, io::parse_input_spec(text, names, texts));
+    // What follows an unknown name may be a text, and is no file to look for.
+    if (!texts.empty() && !spec.name.empty() && std::find(names.begin(), names.end(), spec.name) == names.end())
+      return Status(Code::InputMismatch, 4001, "'{}' is no input of the pipeline", spec.name).fact("it has " + joined(names));
     specs.push_back(std::move(spec));
   }
   if (target.pipeline && !o.dims.empty())

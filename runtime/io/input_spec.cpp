@@ -78,7 +78,7 @@ Result<TensorType> parse_tensor_type(std::string_view text) {
   return type;
 }
 
-Result<InputSpec> parse_input_spec(std::string_view text, std::span<const std::string> names) {
+Result<InputSpec> parse_input_spec(std::string_view text, std::span<const std::string> names, std::span<const std::string> texts) {
   InputSpec spec;
   std::string_view rest = text;
   size_t cut = std::string_view::npos;
@@ -90,6 +90,12 @@ Result<InputSpec> parse_input_spec(std::string_view text, std::span<const std::s
   if (cut != std::string_view::npos) {
     spec.name = text.substr(0, cut);
     rest = text.substr(cut + 1);
+  }
+  if (!spec.name.empty() && std::find(texts.begin(), texts.end(), spec.name) != texts.end()) {
+    const bool is_file = rest.size() > 1 && rest.front() == '@';
+    spec.kind = is_file ? InputSpec::Kind::File : InputSpec::Kind::Text;
+    spec.path = is_file ? rest.substr(1) : rest;
+    return spec;
   }
   if (rest.empty()) return Status(Code::Usage, "input " + quoted(text) + " names no file").hint("-i [NAME=]FILE");
   if (rest == "random") {
@@ -113,6 +119,9 @@ std::vector<std::string> paths_possible(std::string_view text) {
     const size_t equals = text.find('=', begin);
     std::string_view rest = text.substr(begin);
     const bool is_named = begin > 0 || equals == std::string_view::npos;  // a text with '=' begins with a name, be it empty
+    const size_t colon = rest.rfind(':');
+    const bool is_text = begin > 0 && rest.starts_with('@') && colon != rest.npos && !parse_tensor_type(rest.substr(colon + 1)).ok();
+    if (is_text) paths.emplace_back(rest.substr(1));
     rest = is_named && rest.starts_with('@') ? rest.substr(1, rest.rfind(':') - 1) : array_of_archive(rest).first;
     if (is_named && !rest.empty() && rest != "random" && rest != "zeros") paths.emplace_back(rest);
     if (equals == std::string_view::npos) return paths;

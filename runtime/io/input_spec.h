@@ -5,6 +5,7 @@
 //   X = @FILE:TYPE[DIMS]  raw little-endian elements of exactly that size, "@t.bin:f32[1,3,224,224]"
 //   X = FILE.npz:ARRAY    one array of an archive
 //   NAME=NUMBER[,NUMBER]  the elements in order: -12, 0.5, 1e-3, true, false; as many as the input takes
+//   NAME=TEXT             the text itself, for inputs of a pipeline that take texts; NAME=@FILE the text of a file
 //
 // A file called "random" or "12" is "./random" or "./12"; a path that contains '=' is written "=path".
 #pragma once
@@ -29,16 +30,17 @@ struct TensorType {
 Result<TensorType> parse_tensor_type(std::string_view text);
 
 struct InputSpec {
-  enum class Kind { File, Random, Zeros, Raw, Numbers };
+  enum class Kind { File, Random, Zeros, Raw, Numbers, Text };
   std::string name;  // empty: not named
   Kind kind = Kind::File;
-  std::string path;  // File, Raw; "-" is stdin. Of Numbers their text
+  std::string path;  // File, Raw; "-" is stdin. Of Numbers and Text what is written
   std::string array; // File: the one that is meant of an archive; empty: all
   TensorType type;   // Raw
 };
 // `names`: the inputs of the model. A name may itself contain '=', so the longest known name that fits wins; without
-// one the text before the first '=' is the name (and the caller reports that the model has no such input).
-Result<InputSpec> parse_input_spec(std::string_view text, std::span<const std::string> names = {});
+// one the text before the first '=' is the name (and the caller reports that the model has no such input). `texts`: those of
+// the names that take texts.
+Result<InputSpec> parse_input_spec(std::string_view text, std::span<const std::string> names = {}, std::span<const std::string> texts = {});
 
 // What a File or Raw spec holds: arrays (.npy: one, unnamed; .npz: by name; raw: one) or the bytes of a medium.
 struct LoadedInput {

@@ -143,14 +143,34 @@ int mlio_output(const MlioPipeline* p, uint32_t index, MlioOutput* out) {
   return fill(output, out);
 }
 
+// Strings, copied: one, or a list of them.
+Result<HostTensor> texts_of(const MlcTensor& t) {
+  const uint64_t count = t.rank == 0 ? 1 : static_cast<uint64_t>(t.shape[0]);
+  if (t.rank > 1 || (t.rank == 1 && t.shape[0] < 0) || t.bytes / sizeof(MlcString) != count || t.bytes % sizeof(MlcString) != 0)
+    return Status(Code::InputMismatch, 4001, "strings are no list of as many as the shape says");
+  std::vector<std::string> texts;
+  for (uint64_t i = 0; i < count; ++i) {
+    const MlcString& s = static_cast<const MlcString*>(t.data)[i];
+    if (!s.data && s.bytes > 0) return Status(Code::InputMismatch, 4001, "string {} has no data", i);
+    texts.emplace_back(s.data ? s.data : "", static_cast<size_t>(s.bytes));
+  }
+  return HostTensor::of_strings({static_cast<int64_t>(count)}, std::move(texts));
+}
+
 Status give(const MlioGiven& g, std::vector<mlc::io::LoadedInput>& loaded, std::vector<GivenInput>& given) {
   const std::string name = g.name ? g.name : "";
   if (g.tensor) {
     const MlcTensor& t = *g.tensor;
     const auto what = [&] { return "input '" + name + "'"; };
-    if (t.list_depth > 0 || t.dtype <= MLC_NONE || t.dtype > static_cast<int>(mlc::kLastDType) || t.dtype == MLC_STR || t.rank > MLC_MAX_RANK ||
+    if (t.list_depth > 0 || t.dtype <= MLC_NONE || t.dtype > static_cast<int>(mlc::kLastDType) || t.rank > MLC_MAX_RANK ||
         (t.rank > 0 && !t.shape) || (t.bytes > 0 && !t.data))
       return Status(Code::InputMismatch, 4001, "no valid type, shape or data").note(what());
+    if (t.dtype == MLC_STR) {
+      auto texts = texts_of(t);
+      if (!texts) return std::move(texts).status().note(what());
+      given.push_back({name, {}, std::move(*texts)});
+      return mlc::ok();
+    }
     auto view = HostTensor::view(static_cast<mlc::DType>(t.dtype), {t.shape, t.shape + t.rank}, t.data, t.bytes);
     if (!view) return std::move(view).status().note(what());
     given.push_back({name, {}, std::move(*view)});
@@ -248,7 +268,7 @@ int mlio_line(const MlioAnswers* a, uint32_t index, uint32_t place, MlioLine* ou
   const auto* text = answer_as<Text>(a, index);
   if (!text || place >= text->lines.size()) return MLC_USAGE;
   MlioLine line{};
-  line.text = string_of(text->lines[place].text), line.score = text->lines[place].score;
+  line.text = string_of(text->lines[place].text), line.score = text->lines[place].score.value_or(0);
   return fill(line, out);
 }
 

@@ -49,10 +49,11 @@ typedef struct MlioOutput {
 } MlioOutput;
 
 /* An input as the user has it: an array, or the bytes of a file, whose kind its first bytes tell. In place of the file of a
- * picture, the array that its decoder makes (spec/pipeline.md). Stays as it is. */
+ * picture, the array that its decoder makes (spec/pipeline.md). Where texts are taken (media type text/plain): an array of
+ * MLC_STR, of rank 0 or 1, or the bytes of one text, UTF-8. Stays as it is. */
 typedef struct MlioGiven {
   const char* name;         /* null: the only input; also that of an .npz of several arrays, which have names */
-  const MlcTensor* tensor;  /* an array without lists and strings; null: `file` */
+  const MlcTensor* tensor;  /* an array without lists; null: `file` */
   MlcBytes file;
   uint64_t reserved[2];     /* 0 */
 } MlioGiven;
@@ -88,7 +89,7 @@ typedef struct MlioClass {
 typedef struct MlioLine {
   uint32_t size;
   MlcString text;           /* UTF-8 */
-  double score;             /* mean over the characters, 0 for no text */
+  double score;             /* mean over the characters, 0 for no text and where a text has no score (detokenize) */
 } MlioLine;
 
 typedef struct MlioApi {

@@ -1,6 +1,7 @@
 // What host steps at the end of a pipeline answer.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -20,7 +21,7 @@ struct Classes {
 
 struct Line {
   std::string text;  // UTF-8
-  double score = 0;  // mean of the kept maxima, 0 for no text
+  std::optional<double> score = {};  // mean of the kept maxima, 0 for no text; none of a text that was not recognised
 };
 // One line per item of the batch.
 struct Text {

@@ -37,6 +37,12 @@ std::string mismatch_of_array(const Pipeline& p, ValueId id, const HostTensor& t
 // Why a given input does not fit its value, or an empty string.
 std::string mismatch(const Pipeline& p, ValueId id, const GivenInput& given) {
   const Value& v = p.value(id);
+  if (v.kind == ValueKind::Strings) {
+    if (!given.tensor || (given.tensor->dtype == DType::Str && given.tensor->shape.size() <= 1)) return {};
+    return "found " + type_text(given.tensor->dtype, given.tensor->shape) + ", expected a text or a list of texts";
+  }
+  if (v.kind == ValueKind::Tensor && given.tensor && given.tensor->dtype == DType::Str)
+    return "found " + type_text(given.tensor->dtype, given.tensor->shape) + ", expected an array of numbers";
   if (v.kind == ValueKind::Tensor) return given.tensor ? "" : "found a file, expected an array (.npy, .npz or raw)";
   if (given.tensor) return mismatch_of_array(p, id, *given.tensor);
   auto media = io::media_of(given.file);
@@ -46,12 +52,31 @@ std::string mismatch(const Pipeline& p, ValueId id, const GivenInput& given) {
 
 }  // namespace
 
+std::string_view text_in(Bytes file) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  return text;
+}
+
 Result<HostPipeline> HostPipeline::create(Pipeline description, const AssetLookup& lookup) {
   HostPipeline host;
   host.description_ = std::move(description);
-  // A pipeline of a thousand steps can ask for a thousand lists: what bounds one bounds all of them.
-  uint64_t bytes = 0, lines = 0;
+  // A pipeline of a thousand steps can ask for a thousand lists: what bounds one bounds all of them. Tokenizers likewise.
+  uint64_t bytes = 0, lines = 0, tokenizer_bytes = 0;
+  for (const Step& step : host.description_.steps) {
+    if (!wants_tokenizer(step) || host.tokenizers_.count(asset_of(step))) continue;
+    const std::string name = asset_of(step);
+    MLC_ASSIGN(const Bytes compiled, lookup(name));
+    tokenizer_bytes += compiled.size();
+    if (tokenizer_bytes > text::kMaxCompiledLen)
+      return Status(Code::Usage, 5004, "the tokenizers of a pipeline have more than {} bytes in all", text::kMaxCompiledLen);
+    auto opened = text::Compiled::open(compiled);
+    if (!opened.ok()) return std::move(opened).status().note("asset '" + name + "'");
+    host.tokenizers_.emplace(name, *opened);
+  }
   for (const std::string& name : assets(host.description_)) {
+    if (host.tokenizers_.count(name)) continue;
     MLC_ASSIGN(Bytes text, lookup(name));
     MLC_ASSIGN(std::vector<std::string> list, split_lines(text, name));
     bytes += text.size(), lines += list.size();
@@ -109,12 +134,17 @@ Result<std::vector<NamedTensor>> HostPipeline::decoded(const std::vector<GivenIn
   std::vector<ValueId> source(p.values.size());
   for (ValueId id : p.inputs) {
     source[id] = id;
-    if (of_value[id]->tensor) made[id] = std::move(of_value[id]->tensor);
+    if (of_value[id]->tensor && p.value(id).kind != ValueKind::Strings) made[id] = std::move(of_value[id]->tensor);
   }
   std::vector<const Step*> decoders;
   io::DecodeLimits left = limits;
   for (const Step& step : p.steps) {
     if (stage_of(step.what) != Stage::Before) continue;
+    if (std::holds_alternative<Tokenize>(step.what)) {
+      MLC_RETURN_IF_ERROR(add_tokens(step, of_value, left, made));
+      for (const ValueId out : step.out) source[out] = out;
+      continue;
+    }
     const ValueId in = step.in[0], out = step.out[0];
     const auto same = std::find_if(decoders.begin(), decoders.end(), [&](const Step* d) { return decode_alike(*d, step); });
     source[out] = made[in] ? in : same != decoders.end() ? (*same)->out[0] : out;
@@ -141,6 +171,29 @@ Result<std::vector<NamedTensor>> HostPipeline::decoded(const std::vector<GivenIn
     out.push_back({p.value(id).name, std::move(view)});
   }
   return out;
+}
+
+Status HostPipeline::add_tokens(const Step& step, const std::vector<GivenInput*>& of_value, io::DecodeLimits& left,
+                                std::vector<std::optional<HostTensor>>& made) const {
+  std::vector<std::string> files[2];  // of one text each
+  TextList lists[2];
+  for (size_t k = 0; k < step.in.size(); ++k) {
+    const GivenInput& given = *of_value[step.in[k]];
+    lists[k].name = description_.value(step.in[k]).name;
+    if (given.tensor) {
+      lists[k].texts = given.tensor->strings;
+      continue;
+    }
+    files[k].emplace_back(text_in(given.file));
+    lists[k].texts = files[k];
+  }
+  const auto& what = std::get<Tokenize>(step.what);
+  MLC_ASSIGN(std::vector<HostTensor> tokens, tokenize(what, tokenizers_.at(what.tokenizer), lists[0], step.in.size() > 1 ? &lists[1] : nullptr, left));
+  for (size_t k = 0; k < tokens.size(); ++k) {
+    left = left.after_decoding(tokens[k].data.size());
+    made[step.out[k]] = std::move(tokens[k]);
+  }
+  return ok();
 }
 
 Result<std::vector<Answer>> HostPipeline::after(std::vector<NamedTensor> tensors, std::optional<int64_t> top, AnswerBudget& budget) const {
@@ -174,6 +227,8 @@ Result<std::vector<Answer>> HostPipeline::after(std::vector<NamedTensor> tensors
       MLC_ASSIGN(answers[step.out[0]], top_k(wanted, *in, lines(wanted.labels), budget));
     } else if (auto* ctc = std::get_if<CtcGreedy>(&step.what)) {
       MLC_ASSIGN(answers[step.out[0]], ctc_greedy(*ctc, *in, lines(ctc->charset), budget));
+    } else if (auto* ids = std::get_if<Detokenize>(&step.what)) {
+      MLC_ASSIGN(answers[step.out[0]], detokenize(*ids, tokenizers_.at(ids->tokenizer), *in, budget));
     }
   }
   std::vector<Answer> out;

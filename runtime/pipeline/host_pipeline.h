@@ -14,19 +14,24 @@
 #include "runtime/pipeline/answer_budget.h"
 #include "runtime/pipeline/answers.h"
 #include "schema/pipeline/pipeline.h"
+#include "schema/text/compiled.h"
 
 namespace mlc::pipeline {
 
-// Bytes of the asset of that name. They must outlive only the call of `create`.
+// Bytes of the asset of that name. Those of a tokenizer are used where they lie and must outlive the pipeline, others only the
+// call of `create`.
 using AssetLookup = std::function<Result<Bytes>(std::string_view name)>;
 
 // One input of a pipeline as the user gave it: the bytes of a file, or a tensor where the input is an array, or a picture
-// that the user has decoded.
+// that the user has decoded, or a list of texts. The bytes of a file where a text is taken are one text.
 struct GivenInput {
   std::string name;  // empty: the only input
   Bytes file;        // borrowed until `before` returns
   std::optional<HostTensor> tensor;
 };
+
+// The text of a file: without a byte order mark.
+std::string_view text_in(Bytes file);
 
 class HostPipeline {
  public:
@@ -42,11 +47,14 @@ class HostPipeline {
   Result<std::vector<Answer>> after(std::vector<NamedTensor> tensors, std::optional<int64_t> top, AnswerBudget& budget) const;
 
  private:
+  // Puts the results of a step that takes texts into `made`, and what they take off `left`.
+  Status add_tokens(const Step& step, const std::vector<GivenInput*>& of_value, io::DecodeLimits& left, std::vector<std::optional<HostTensor>>& made) const;
   // The decoders; `of_value` has what was given for each input.
   Result<std::vector<NamedTensor>> decoded(const std::vector<GivenInput*>& of_value, const io::DecodeLimits& limits) const;
 
   Pipeline description_;
-  std::map<std::string, std::vector<std::string>> lines_;  // of each asset
+  std::map<std::string, std::vector<std::string>> lines_;  // of each list
+  std::map<std::string, text::Compiled> tokenizers_;       // by asset
 };
 
 }  // namespace mlc::pipeline

@@ -7,12 +7,26 @@
 #include "runtime/pipeline/answer_budget.h"
 #include "runtime/pipeline/answers.h"
 #include "schema/pipeline/steps.h"
+#include "schema/text/compiled.h"
 
 namespace mlc::pipeline {
 
 Result<HostTensor> decode_image(const DecodeImage& step, Bytes file, const io::DecodeLimits& limits = {});
 // f32 [samples], or [samples, channels] with Channels::Keep. A sample rate other than the step's is an error.
 Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file, const io::DecodeLimits& limits = {});
+
+// A list of texts [n], or one text [].
+struct TextList {
+  std::string name;  // of the input, for messages
+  std::span<const std::string> texts;
+};
+// One array i64 [texts, tokens] for each of the step's parts. `second` is null where one text is taken. Usage or InputMismatch (E4001)
+// for what is no UTF-8 and for lists of unequal length.
+Result<std::vector<HostTensor>> tokenize(const Tokenize& step, const text::Compiled& tokenizer, const TextList& first, const TextList* second,
+                                         const io::DecodeLimits& limits = {});
+
+// `ids`: integers, [tokens] or [texts, tokens]. One line for each text; numbers that are no token add nothing.
+Result<Text> detokenize(const Detokenize& step, const text::Compiled& tokenizer, const HostTensor& ids, AnswerBudget& budget);
 
 // `scores`: any float type, [..., columns]; each of the leading positions is a row. Score descending, equal scores by
 // index ascending, NaN last. `labels` is empty or has exactly the lines that the columns need.

@@ -99,9 +99,14 @@ Result<std::vector<Encoding>> encode_batch(const Compiled& tokenizer, std::span<
   std::vector<Encoding> all;
   EncodeOptions each = options;
   each.padding.reset();
-  for (const Texts& one : texts) {
-    MLC_ASSIGN(std::vector<Encoding> encodings, encode(tokenizer, one, each));
-    all.push_back(std::move(encodings.front()));
+  for (size_t i = 0; i < texts.size(); ++i) {
+    auto encodings = encode(tokenizer, texts[i], each);
+    if (!encodings.ok()) {
+      Status why = std::move(encodings).status();
+      if (texts.size() > 1) return std::move(why).note("text " + std::to_string(i + 1) + " of " + std::to_string(texts.size()));
+      return why;
+    }
+    all.push_back(std::move(encodings->front()));
     const uint64_t taken = encoding_bytes(all.back().ids.size());
     if (taken > each.memory) return too_large(options.memory);
     each.memory -= taken;

@@ -29,6 +29,7 @@ class Builder {
     if (const Json* v = top.optional("stream")) problems_.add(5007, v->where(), "'stream' is not in this version");
     check_use();
     check_forms();
+    check_assets();
   }
 
  private:
@@ -78,10 +79,11 @@ class Builder {
         if (r.has("accept") && v.accept.empty())
           problems_.add(5004, value.where(), what + " accepts nothing");
       }
-      size_t arrays = static_cast<size_t>(std::count(v.accept.begin(), v.accept.end(), "application/x-npy"));
-      if (arrays && arrays != v.accept.size())
-        problems_.add(5004, value.where(), what + " is both an array and a file to decode");
-      v.kind = arrays ? ValueKind::Tensor : ValueKind::Media;
+      const auto accepts = [&](std::string_view type) { return std::find(v.accept.begin(), v.accept.end(), type) != v.accept.end(); };
+      const bool is_array = accepts("application/x-npy"), is_text = accepts("text/plain");
+      if ((is_array || is_text) && v.accept.size() > 1)
+        problems_.add(5004, value.where(), what + " is both " + (is_array ? "an array" : "a text") + " and a file to decode");
+      v.kind = is_array ? ValueKind::Tensor : is_text ? ValueKind::Strings : ValueKind::Media;
       p_.inputs.push_back(add_value(std::move(v), key.where()));
     }
   }
@@ -96,6 +98,7 @@ class Builder {
                                                   {"image/webp", "image/webp"},
                                                   {"image/x-portable-anymap", "image/x-portable-anymap"},
                                                   {"audio/wav", "audio/wav"},
+                                                  {"text/plain", "text/plain"},
                                                   {"application/x-npy", "application/x-npy"}});
     if (std::find(accept.begin(), accept.end(), word) == accept.end())
       accept.emplace_back(word);
@@ -131,6 +134,8 @@ class Builder {
     step.where = json.where();
     if (kind->form == InputForm::Named)
       read_run(r, *kind, std::move(step));
+    else if (kind->form == InputForm::Texts)
+      read_tokenize(r, *kind, std::move(step));
     else
       read_plain(r, *kind, std::move(step), index);
   }
@@ -147,7 +152,7 @@ class Builder {
       else if (!broken_)
         problems_.add(5005, step.where,
                       "step '" + step.op + "' has no 'in', and no step with one result stands before it");
-    } else if (in->is(Kind::Object) && kind.form == InputForm::Tensor && in->size() == 1) {
+    } else if (in->is(Kind::Object) && (kind.form == InputForm::Tensor || kind.form == InputForm::Masked) && in->size() == 1) {
       from = read_inline(*in, auto_name);
     } else {
       std::string name = r.string(in, "in");
@@ -160,12 +165,19 @@ class Builder {
     Value checked = input;
     if (kind.form == InputForm::Picture && !checked.picture) checked.picture = Picture{};
     step.what = kind.parse(r, checked, out);
+    std::optional<ValueId> mask;
+    if (kind.form == InputForm::Masked) {
+      const Json* v = r.required("mask");
+      if (const std::string name = r.string(v, "mask"); !name.empty()) mask = use(name, v->where());
+      if (mask) check_form(InputForm::Tensor, p_.values[*mask], step);
+    }
     const Json* named = r.optional("out");
     out.name = named ? r.string(named, "out") : auto_name;
     r.finish();
     ValueId to = add_value(std::move(out), named ? named->where() : step.where);
     previous_ = to;
     if (from) step.in = {*from};
+    if (mask) step.in.push_back(*mask);
     step.out = {to};
     p_.steps.push_back(std::move(step));
   }
@@ -197,6 +209,48 @@ class Builder {
     step.out = {to};
     p_.steps.push_back(std::move(step));
     return to;
+  }
+
+  // Texts, or pairs of texts, in; one to three arrays out.
+  void read_tokenize(ObjectReader& r, const StepKind& kind, Step step) {
+    const Json* in = r.required("in");
+    if (in && in->is(Kind::Object)) {
+      ObjectReader both(*in, "'in' of " + step.op, problems_);
+      for (const char* key : {"first", "second"}) add_texts(both, both.required(key), key, step);
+      both.finish();
+    } else if (in) {
+      add_texts(r, in, "in", step);
+    }
+    Value none;
+    step.what = kind.parse(r, none, none);
+    Tokenize& what = std::get<Tokenize>(step.what);
+    if (const Json* out = r.required("out"); expect(out, Kind::Object, "out")) {
+      ObjectReader names(*out, "'out' of " + step.op, problems_);
+      using Part = Tokenize::Part;
+      for (const auto& [key, part] : {std::pair{"ids", Part::Ids}, {"mask", Part::Mask}, {"type_ids", Part::TypeIds}}) {
+        const Json* name = names.optional(key);
+        if (!name) continue;
+        Value v;
+        v.name = names.string(name, key);
+        v.is_tokens = true;
+        step.out.push_back(add_value(std::move(v), name->where()));
+        what.parts.push_back(part);
+      }
+      names.finish();
+      if (step.out.empty()) problems_.add(5005, out->where(), "step 'tokenize' names no result: ids, mask, type_ids");
+    }
+    r.finish();
+    previous_ = step.out.size() == 1 ? std::optional(step.out[0]) : std::nullopt;
+    p_.steps.push_back(std::move(step));
+  }
+
+  void add_texts(ObjectReader& r, const Json* name, std::string_view key, Step& step) {
+    const std::string text = r.string(name, key);
+    if (text.empty()) return;
+    const auto from = use(text, name->where());
+    if (!from) return;
+    check_form(InputForm::Texts, p_.values[*from], step);
+    step.in.push_back(*from);
   }
 
   void read_run(ObjectReader& r, const StepKind& kind, Step step) {
@@ -236,8 +290,9 @@ class Builder {
   void check_form(InputForm form, const Value& in, const Step& step) {
     auto refuse = [&](std::string_view expected) {
       std::string_view is = in.kind == ValueKind::Media     ? "a file"
+                            : in.kind == ValueKind::Strings ? "a text"
                             : in.kind == ValueKind::Classes ? "a list of classes"
-                            : in.kind == ValueKind::Text    ? "text"
+                            : in.kind == ValueKind::Text    ? "a text that was made"
                             : in.picture                    ? "a picture in another layout"
                                                             : "an array that is no picture";
       problems_.add(
@@ -255,7 +310,11 @@ class Builder {
       case InputForm::Picture:
         if (!in.picture || in.picture->layout != PixelLayout::Hwc) refuse("a picture [h, w, c]");
         return;
+      case InputForm::Texts:
+        if (in.kind != ValueKind::Strings) refuse("a text (an input that accepts text/plain)");
+        return;
       case InputForm::Tensor:
+      case InputForm::Masked:
       case InputForm::Named:
         if (in.kind != ValueKind::Tensor) refuse("an array");
         return;
@@ -273,11 +332,22 @@ class Builder {
       }
       auto id = use(o.text(), o.where());
       if (!id) continue;
-      if (p_.values[*id].kind == ValueKind::Media)
-        problems_.add(5005, o.where(), quoted(o.text()) + " is an input file, not a result");
+      if (const ValueKind kind = p_.values[*id].kind; kind == ValueKind::Media || kind == ValueKind::Strings)
+        problems_.add(5005, o.where(), quoted(o.text()) + " is an input " + (kind == ValueKind::Media ? "file" : "text") + ", not a result");
       if (is_output[*id]) problems_.add(5005, o.where(), quoted(o.text()) + " twice in 'outputs'");
       is_output[*id] = true;
       p_.outputs.push_back(*id);
+    }
+  }
+
+  // One file is not both a list and a tokenizer.
+  void check_assets() {
+    std::map<std::string, bool> is_tokenizer;
+    for (const Step& step : p_.steps) {
+      const std::string name = asset_of(step);
+      if (name.empty()) continue;
+      if (is_tokenizer.emplace(name, wants_tokenizer(step)).first->second != wants_tokenizer(step))
+        problems_.add(5004, step.where, quoted(name) + " is a tokenizer in one step and a list in another");
     }
   }
 

@@ -71,6 +71,51 @@ Op decode_audio(ObjectReader& r, const Value&, Value&) {
   return s;
 }
 
+constexpr int64_t kMostTokens = 1 << 20;  // of a text
+constexpr int64_t kMostIds = 1 << 22;     // of a tokenizer
+
+// "truncate": {"max": 256, "side": "right"} or "none"; of pairs with "cut".
+void read_truncate(ObjectReader& r, bool is_pair, Tokenize& s) {
+  const Json* v = r.required("truncate");
+  if (v && v->is(Json::Kind::String) && v->text() == "none") return;
+  if (v && !v->is(Json::Kind::Object)) return r.wrong(*v, "truncate", "is neither \"none\" nor {\"max\", \"side\"}");
+  if (!v) return;
+  ObjectReader one(*v, "'truncate'", r.problems());
+  s.truncates = true;
+  s.max = one.integer(one.required("max"), "max", 1, kMostTokens);
+  s.cut_left = one.choice<bool>(one.required("side"), "side", {{"right", false}, {"left", true}});
+  using Cut = Tokenize::Cut;
+  if (is_pair) s.cut = one.choice<Cut>(one.required("cut"), "cut", {{"longest", Cut::Longest}, {"first", Cut::First}, {"second", Cut::Second}});
+  one.finish();
+}
+
+// "pad": {"to": "longest" or a length, "side": "right", "id": 0}
+void read_pad(ObjectReader& r, Tokenize& s) {
+  const Json* v = r.required("pad");
+  if (v && !v->is(Json::Kind::Object)) return r.wrong(*v, "pad", "is not {\"to\", \"side\", \"id\"}");
+  if (!v) return;
+  ObjectReader one(*v, "'pad'", r.problems());
+  const Json* to = one.required("to");
+  if (to && to->is(Json::Kind::String) && to->text() != "longest") one.wrong(*to, "to", "is neither \"longest\" nor a whole number");
+  else if (to && !to->is(Json::Kind::String)) s.pad_to = one.integer(to, "to", 1, kMostTokens);
+  if (s.pad_to > 0 && (!s.truncates || s.max > s.pad_to))
+    one.wrong(*to, "to", "is " + std::to_string(s.pad_to) + ", and a text may have more tokens: 'truncate' must have a 'max' of at most that");
+  s.pad_left = one.choice<bool>(one.required("side"), "side", {{"right", false}, {"left", true}});
+  s.pad_id = one.integer(one.required("id"), "id", 0, kMostIds);
+  one.finish();
+}
+
+Op tokenize(ObjectReader& r, const Value&, Value&) {
+  Tokenize s;
+  const Json* in = r.optional("in");
+  const bool is_pair = in && in->is(Json::Kind::Object);
+  s.tokenizer = r.string(r.required("tokenizer"), "tokenizer");
+  s.special_tokens = r.boolean(r.required("special_tokens"), "special_tokens");
+  read_truncate(r, is_pair, s);
+  read_pad(r, s);
+  return s;
+}
+
 Kernel kernel_of(ObjectReader& r, Like like) {
   const Json* v = r.required("kernel");
   if (like == Like::Pillow)
@@ -235,7 +280,12 @@ Op color(ObjectReader& r, const Value& in, Value& out) {
   return s;
 }
 
+// "norm": "l2" in place of the three operations.
 Op normalize(ObjectReader& r, const Value& in, Value& out) {
+  if (const Json* norm = r.optional("norm")) {
+    r.choice<bool>(norm, "norm", {{"l2", true}});
+    return UnitLength{};
+  }
   Normalize s;
   int64_t channels = in.picture ? in.picture->channels : 1;
   auto floats = [](const std::vector<double>& v) { return std::vector<float>(v.begin(), v.end()); };
@@ -297,6 +347,13 @@ Op threshold(ObjectReader& r, const Value&, Value&) {
   return s;
 }
 
+Op pool(ObjectReader& r, const Value&, Value&) {
+  using How = Pool::How;
+  return Pool{r.choice<How>(r.required("how"), "how", {{"mean", How::Mean}, {"first", How::First}, {"last", How::Last}, {"max", How::Max}})};
+}
+
+Op truncate(ObjectReader& r, const Value&, Value&) { return Truncate{r.integer(r.required("columns"), "columns", 1, 1 << 20)}; }
+
 Op run(ObjectReader& r, const Value&, Value&) {
   Run s;
   s.program = r.string(r.required("program"), "program");
@@ -324,9 +381,18 @@ Op ctc_greedy(ObjectReader& r, const Value&, Value& out) {
   return s;
 }
 
+Op detokenize(ObjectReader& r, const Value&, Value& out) {
+  Detokenize s;
+  s.tokenizer = r.string(r.required("tokenizer"), "tokenizer");
+  s.skip_special = r.boolean(r.required("skip_special"), "skip_special");
+  out.kind = ValueKind::Text;
+  return s;
+}
+
 constexpr StepKind kKinds[] = {
     {"decode_image", InputForm::Media, decode_image},
     {"decode_audio", InputForm::Media, decode_audio},
+    {"tokenize", InputForm::Texts, tokenize},
     {"resize", InputForm::Picture, resize},
     {"letterbox", InputForm::Picture, letterbox},
     {"crop", InputForm::Picture, crop},
@@ -341,15 +407,18 @@ constexpr StepKind kKinds[] = {
     {"sigmoid", InputForm::Tensor, sigmoid},
     {"argmax", InputForm::Tensor, argmax},
     {"threshold", InputForm::Tensor, threshold},
+    {"pool", InputForm::Masked, pool},
+    {"truncate", InputForm::Tensor, truncate},
     {"run", InputForm::Named, run},
     {"top_k", InputForm::Tensor, top_k},
     {"ctc_greedy", InputForm::Tensor, ctc_greedy},
+    {"detokenize", InputForm::Tensor, detokenize},
 };
 
 constexpr std::string_view kPlanned[] = {
-    "resample", "frame",    "window",     "stft",      "istft",   "overlap_add", "mel",         "log",
-    "mean_var", "tokenize", "detokenize", "boxes",     "nms",     "text_boxes",  "unletterbox", "clip",
-    "pool",     "generate", "mask_png",   "image_out", "wav_out", "quantize",    "batch"};
+    "resample", "frame",    "window",     "stft",      "istft",   "overlap_add", "mel",      "log",
+    "mean_var", "boxes",    "nms",        "text_boxes", "unletterbox", "clip",     "generate",    "mask_png",
+    "image_out", "wav_out", "quantize",   "batch"};
 
 }  // namespace
 

@@ -10,7 +10,9 @@ namespace mlc::pipeline {
 // How a step takes its input.
 enum class InputForm {
   Media,    // a file
+  Texts,    // texts, or {"first": texts, "second": texts}; "out" is an object
   Tensor,   // any tensor
+  Masked,   // any tensor, and with "mask" another one
   Picture,  // a picture [h, w, c], not yet in another layout
   Named,    // "run": objects of names
 };

@@ -31,8 +31,8 @@ std::vector<Stage> origins(const Pipeline& p) {
 }  // namespace
 
 Stage stage_of(const Op& op) {
-  if (std::holds_alternative<DecodeImage>(op) || std::holds_alternative<DecodeAudio>(op)) return Stage::Before;
-  if (std::holds_alternative<TopK>(op) || std::holds_alternative<CtcGreedy>(op)) return Stage::After;
+  if (std::holds_alternative<DecodeImage>(op) || std::holds_alternative<DecodeAudio>(op) || std::holds_alternative<Tokenize>(op)) return Stage::Before;
+  if (std::holds_alternative<TopK>(op) || std::holds_alternative<CtcGreedy>(op) || std::holds_alternative<Detokenize>(op)) return Stage::After;
   return Stage::Array;
 }
 
@@ -77,7 +77,13 @@ std::vector<std::string> assets(const Pipeline& p) {
 std::string asset_of(const Step& step) {
   if (auto* t = std::get_if<TopK>(&step.what)) return t->labels;
   if (auto* c = std::get_if<CtcGreedy>(&step.what)) return c->charset;
+  if (auto* t = std::get_if<Tokenize>(&step.what)) return t->tokenizer;
+  if (auto* d = std::get_if<Detokenize>(&step.what)) return d->tokenizer;
   return {};
+}
+
+bool wants_tokenizer(const Step& step) {
+  return std::holds_alternative<Tokenize>(step.what) || std::holds_alternative<Detokenize>(step.what);
 }
 
 std::string place_of(const Pipeline& p, Position where) {

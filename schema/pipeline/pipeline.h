@@ -28,6 +28,7 @@ using Position = TextPosition;
 
 enum class ValueKind {
   Media,    // bytes of a file, an input
+  Strings,  // texts, an input
   Tensor,
   Classes,  // indices, labels and scores, an answer
   Text,     // decoded text, an answer
@@ -47,7 +48,8 @@ struct Value {
   std::string name;  // as written, or "steps[i]" for a result without a name: unique within the pipeline
   ValueKind kind = ValueKind::Tensor;
   std::optional<Picture> picture;   // tensors that are pictures
-  std::vector<std::string> accept;  // Media: types like "image/png", never empty
+  bool is_tokens = false;           // a tensor that `tokenize` makes
+  std::vector<std::string> accept;  // Media and Strings: types like "image/png", never empty
 };
 
 struct Step {
@@ -84,11 +86,13 @@ bool decode_alike(const Step& a, const Step& b);
 std::vector<ValueId> array_inputs(const Pipeline& p);
 std::vector<ValueId> array_outputs(const Pipeline& p);
 
-// Names of the assets (labels, character sets) that the steps need, as written, without duplicates. Relative to the
+// Names of the assets (labels, character sets, tokenizers) that the steps need, as written, without duplicates. Relative to the
 // folder of the pipeline file when building; the names of assets inside a container.
 std::vector<std::string> assets(const Pipeline& p);
 // The one that a step needs; empty if none.
 std::string asset_of(const Step& step);
+// Is it a tokenizer, and no list? One asset is not both.
+bool wants_tokenizer(const Step& step);
 
 // "file:line:column: ", of what is written there
 std::string place_of(const Pipeline& p, Position where);

@@ -82,6 +82,7 @@ class ObjectReader {
 
   void wrong(const Json& value, std::string_view key, std::string what);
   void finish();
+  Problems& problems() { return problems_; }  // for an object within this one
 
  private:
   // A key that is required and missing, with what is expected of it: "exif ignore".

@@ -1,8 +1,8 @@
 // The steps of a pipeline with every attribute resolved. What each one computes, bit by bit: spec/pipeline.md.
 //
-// Pictures are arrays [height, width, channels] until `layout`. Host steps (decode_*, top_k, ctc_greedy) run in
-// libmlio's neighbour runtime/pipeline; all others are array steps, which the packager compiles together with the
-// model.
+// Pictures are arrays [height, width, channels] until `layout`. Host steps (decode_*, tokenize, top_k, ctc_greedy,
+// detokenize) run in libmlio's neighbour runtime/pipeline; all others are array steps, which the packager compiles
+// together with the model.
 #pragma once
 
 #include <array>
@@ -39,6 +39,24 @@ struct DecodeAudio {
   uint32_t rate = 0;  // Hz; another rate in the file is an error, nothing is resampled
 
   bool operator==(const DecodeAudio&) const = default;
+};
+
+// Texts, or pairs of them, to numbers i64 [texts, tokens].
+struct Tokenize {
+  enum class Part { Ids, Mask, TypeIds };
+  // Which of two texts is cut.
+  enum class Cut { Longest, First, Second };
+
+  std::string tokenizer;  // name of an asset
+  bool special_tokens = true;
+  bool truncates = false;
+  int64_t max = 0;  // tokens of a text, where it truncates
+  bool cut_left = false;
+  Cut cut = Cut::Longest;
+  int64_t pad_to = 0;  // 0: the longest text of the run
+  bool pad_left = false;
+  int64_t pad_id = 0;
+  std::vector<Part> parts;  // what each of the step's results is
 };
 
 // Pillow: Nearest Box Bilinear Hamming Bicubic Lanczos. OpenCV: Nearest Linear.
@@ -112,6 +130,18 @@ struct Threshold {
   bool or_equal = false;  // >= instead of >; the result is bool
 };
 
+// Along the tokens of f [texts, tokens, columns], as far as a mask keeps them; 0 where it keeps none.
+struct Pool {
+  enum class How { Mean, First, Last, Max };
+  How how = How::Mean;
+};
+// Every row of the last axis divided by its length.
+struct UnitLength {};
+// The first columns of the last axis.
+struct Truncate {
+  int64_t columns = 1;
+};
+
 struct Run {
   std::string program;
   std::vector<std::pair<std::string, ValueId>> inputs, outputs;  // by the program's names
@@ -128,7 +158,12 @@ struct CtcGreedy {
   bool final_space = false;
 };
 
-using Op = std::variant<DecodeImage, DecodeAudio, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
-                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Run, TopK, CtcGreedy>;
+struct Detokenize {
+  std::string tokenizer;  // name of an asset
+  bool skip_special = true;
+};
+
+using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
+                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Run, TopK, CtcGreedy, Detokenize>;
 
 }  // namespace mlc::pipeline

@@ -9,6 +9,8 @@ EXCEPTIONS = {
     ("packager/cli/", "runtime/trust/"): "one command of both tools",
     ("packager/cli/", "runtime/isolation/"): "both tools look into strangers' files in one kind of process",
     ("packager/cli/", "runtime/probe/"): "records of tuning name the processor",
+    ("packager/pipeline/", "runtime/pipeline/"): "golden vectors of texts are what the one pipeline makes of them",
+    ("packager/pipeline/", "runtime/io/"): "tensors of that pipeline",
     ("packager/text/", "runtime/text/"): "what added tokens are normalised to follows from the one normaliser",
     ("packager/plan/", "runtime/plan/"): "text form and checks stand on the one verifier of plans",
     ("targets/", "packager/loop/"): "an emitter takes Loop structures",

@@ -71,7 +71,7 @@ def files_that_are_no_model_are_called_what_they_are(t):
         build_refuses(t, 4, words, name, number=number)
         refuses(t, 4, words, "mlpack", "check", name, number=number)
     build_refuses(t, 3, "absent.onnx: No such file", "absent.onnx", number="1003")
-    build_refuses(t, 3, "not a regular file", t.dir, number="1003")
+    build_refuses(t, 3, "is a folder without model.onnx and onnx/model.onnx", t.dir, number="1003")
     t.run("mlpack", "build", EXAMPLE / "digits.onnx", "-o", "d.mlc", "--target", "portable")
     build_refuses(t, 4, "container", "d.mlc")
 

@@ -209,6 +209,7 @@ class _Runner:
 
         Inputs of the pipeline of the container, by name, go through it, and the answers are lists of Scored, Lines and
         arrays: files (a path, or the bytes of a file), and pictures that are decoded already, u8[height,width,channels].
+        Where the pipeline takes texts a string is a text and a list of strings are several; pathlib.Path is a file of one.
         Arrays by the names of the program's inputs feed the program and give arrays. `raw` decides it by hand. Inputs whose names are no words of Python, or options of this function, come as a dict in
         front; a single file in front is the only input.
 
@@ -261,7 +262,12 @@ class _Runner:
                     given = model._with_files(index, given)
                     break
             return None, index, given
-        return chosen, 0, {name: _file_bytes(value) for name, value in given.items()}
+        types: dict[Any, tuple[str, ...]] = {name: accepted for name, _, accepted in chosen.inputs()}
+        types[None] = next(iter(types.values()))  # the only one
+
+        def is_text(name: Any, value: Any) -> bool:
+            return isinstance(value, str) and types.get(name) == ("text/plain",)
+        return chosen, 0, {name: value if is_text(name, value) else _file_bytes(value) for name, value in given.items()}
 
     def __call__(self, inputs: Any, /, **options: Any) -> Any:
         """The answer to one file, or picture: that of the pipeline if it has one answer, else all of them by name."""

@@ -2,6 +2,8 @@
 
 #include "interrupt.h"
 
+#include <cstring>
+
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -80,6 +82,13 @@ nb::list Pipeline::inputs() const {
   return out;
 }
 
+bool Pipeline::takes_text(const char* name) const {
+  auto input = sized<MlioInput>();
+  for (uint32_t i = 0; mlio().input(handle_, i, &input) == MLC_OK; ++i)
+    if (!name || std::strcmp(name, input.name) == 0) return input.num_media_types == 1 && std::strcmp(input.media_types[0], "text/plain") == 0;
+  return false;
+}
+
 nb::list Pipeline::outputs() const {
   nb::list out;
   auto output = sized<MlioOutput>();
@@ -94,6 +103,8 @@ nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given
   std::list<MlcTensor> views;
   std::vector<MlioGiven> inputs;
   const Port any;
+  Port text;
+  text.dtype = MLC_STR;
   for (auto [key, value] : given) {
     MlioGiven& g = inputs.emplace_back(MlioGiven{});
     if (!key.is_none()) g.name = name_of(key);
@@ -101,7 +112,7 @@ nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given
       const auto file = nb::borrow<nb::bytes>(value);  // owned by the dict
       g.file = {file.data(), file.size()};
     } else {
-      views.push_back(arrays.add(g.name, any, value));
+      views.push_back(arrays.add(g.name, pipeline.takes_text(g.name) ? text : any, value));
       g.tensor = &views.back();
     }
   }

@@ -17,6 +17,8 @@ class Pipeline {
   std::string name() const;
   uint32_t program() const;
   nb::list inputs() const;   // (name, is_array, media types)
+  // The input of that name; null: the only one.
+  bool takes_text(const char* name) const;
   nb::list outputs() const;  // (name, "array" | "classes" | "text")
   const MlioPipeline* handle() const { return handle_; }
 

@@ -1,4 +1,5 @@
 """Files in, answers out, through the pipeline of the container."""
+import json
 import struct
 import unittest
 import zlib
@@ -93,6 +94,46 @@ class Text(unittest.TestCase):
         self.assertEqual(line.text, "PORTABLE MODELS 2026")
         self.assertGreater(line.score, 0.9)
         self.assertEqual(model.run(line=support.MODELS / "text_line.png")["text"], line)
+
+
+class Words(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        import text_model
+        cls.text_model, cls.weights = text_model, text_model.Weights()
+        (support.SCRATCH / "tokenizer.json").write_text(text_model.tokenizer())
+        (support.SCRATCH / "sentences.onnx").write_bytes(text_model.model(cls.weights))
+        run = {"op": "run", "program": "main", "in": {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": "types"},
+               "out": {"last_hidden_state": "hidden"}}
+        steps = [{"op": "tokenize", "in": "text", "tokenizer": "tokenizer.json", "special_tokens": True, "truncate": {"max": 16, "side": "right"},
+                  "pad": {"to": "longest", "side": "right", "id": 0}, "out": {"ids": "ids", "mask": "mask", "type_ids": "types"}},
+                 run, {"op": "pool", "mask": "mask", "how": "mean"}, {"op": "normalize", "norm": "l2", "out": "embedding"}]
+        pipeline = {"mlc_pipeline": 1, "inputs": {"text": {"accept": ["text/plain"]}}, "steps": steps, "outputs": ["embedding"]}
+        (support.SCRATCH / "sentences.json").write_text(json.dumps(pipeline))
+        cls.model = mlrt.open(support.container("sentences", "--pipeline", str(support.SCRATCH / "sentences.json")))
+
+    def expected(self, *ids):
+        return self.text_model.embedding(self.weights, ids, [0] * len(ids), [1] * len(ids))
+
+    def test_a_string_is_a_text_and_a_list_is_a_batch(self):
+        hello, empty = self.expected(2, 4, 5, 3), self.expected(2, 3)
+        np.testing.assert_allclose(self.model.run(text="Hello world")["embedding"], [hello], atol=1e-5)
+        np.testing.assert_allclose(self.model.run(text=["Hello world", ""])["embedding"], [hello, empty], atol=1e-5)
+        np.testing.assert_allclose(self.model("Hello world"), [hello], atol=1e-5)
+        np.testing.assert_allclose(self.model(["", "hello world"]), [empty, hello], atol=1e-5)
+        np.testing.assert_allclose(self.model.run(text=b"Hello world")["embedding"], [hello], atol=1e-5)
+        self.assertEqual(self.model.run(text=[])["embedding"].shape, (0, 8))
+        self.assertEqual(self.model.pipeline_inputs["text"].accept, ("text/plain",))
+
+    def test_a_path_is_a_file_of_a_text(self):
+        path = support.SCRATCH / "hello.txt"
+        path.write_text("Hello world")
+        np.testing.assert_allclose(self.model(path), [self.expected(2, 4, 5, 3)], atol=1e-5)
+        with self.assertRaises(mlrt.InputMismatch) as caught:
+            self.model.run(text=b"Hello \xff")
+        self.assertIn("byte 6", str(caught.exception))
+        with self.assertRaises(TypeError):
+            self.model.run(text=np.zeros(3, np.int64))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,10 @@ Result<HostTensor> softmax(const Softmax& step, const HostTensor& in);
 Result<HostTensor> sigmoid(const HostTensor& in);
 Result<HostTensor> argmax(const Argmax& step, const HostTensor& in);
 Result<HostTensor> threshold(const Threshold& step, const HostTensor& in);
+Result<HostTensor> unit_length(const HostTensor& in);
+Result<HostTensor> truncate(const Truncate& step, const HostTensor& in);
+// `mask` is i64.
+Result<HostTensor> pool(const Pool& step, const HostTensor& in, const HostTensor& mask);
 
 // u8 [h, w, c] to `height` x `width`.
 Result<HostTensor> resize_pillow(const HostTensor& picture, int64_t height, int64_t width, Kernel kernel);

@@ -8,6 +8,7 @@ namespace {
 struct Evaluate {
   const HostTensor& in;
   PixelLayout layout_of_in;
+  const HostTensor* mask;  // null where the step takes none
 
   Result<HostTensor> operator()(const Resize& s) const { return resize(s, in); }
   Result<HostTensor> operator()(const Letterbox& s) const { return letterbox(s, in); }
@@ -23,6 +24,9 @@ struct Evaluate {
   Result<HostTensor> operator()(const Sigmoid&) const { return sigmoid(in); }
   Result<HostTensor> operator()(const Argmax& s) const { return argmax(s, in); }
   Result<HostTensor> operator()(const Threshold& s) const { return threshold(s, in); }
+  Result<HostTensor> operator()(const UnitLength&) const { return unit_length(in); }
+  Result<HostTensor> operator()(const Truncate& s) const { return truncate(s, in); }
+  Result<HostTensor> operator()(const Pool& s) const { return pool(s, in, *mask); }
   template <class HostOrRun>
   Result<HostTensor> operator()(const HostOrRun&) const {
     return Status(Code::Internal, "not an array step");
@@ -40,9 +44,10 @@ Status run_array_steps(const Pipeline& p, std::vector<NamedTensor>& values) {
   for (const Step& step : p.steps) {
     if (stage_of(step.what) != Stage::Array || std::holds_alternative<Run>(step.what) || find(step.out[0])) continue;
     const NamedTensor* in = find(step.in[0]);
-    if (!in) continue;
+    const NamedTensor* mask = step.in.size() > 1 ? find(step.in[1]) : nullptr;
+    if (!in || (step.in.size() > 1 && !mask)) continue;
     const auto& picture = p.value(step.in[0]).picture;
-    auto made = std::visit(Evaluate{in->tensor, picture ? picture->layout : PixelLayout::Hwc}, step.what);
+    auto made = std::visit(Evaluate{in->tensor, picture ? picture->layout : PixelLayout::Hwc, mask ? &mask->tensor : nullptr}, step.what);
     if (!made.ok()) return std::move(made).status().note("step '" + step.op + "'");
     values.push_back({p.value(step.out[0]).name, std::move(made).value()});
   }

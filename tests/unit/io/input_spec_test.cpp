@@ -172,6 +172,20 @@ TEST_CASE("what is opened ahead is read although its name is gone, once for each
   CHECK(files.read("/nonexistent/x").status().message == "cannot open '/nonexistent/x': No such file or directory");
 }
 
+TEST_CASE("where texts are taken what is written is the text, and a file behind @") {
+  const std::vector<std::string> names = {"words", "x"}, texts = {"words"};
+  for (const char* text : {"Hello world", "", "12", "random", "a=b", "@"}) {
+    const auto spec = parse_input_spec("words=" + std::string(text), names, texts);
+    REQUIRE(spec.ok());
+    CHECK((spec->kind == InputSpec::Kind::Text && spec->path == text));
+  }
+  const auto file = parse_input_spec("words=@c:a.txt", names, texts);
+  REQUIRE(file.ok());
+  CHECK((file->kind == InputSpec::Kind::File && file->path == "c:a.txt"));
+  CHECK(parse_input_spec("x=12", names, texts)->kind == InputSpec::Kind::Numbers);
+  CHECK(parse_input_spec("a.txt", names, texts)->kind == InputSpec::Kind::File);
+}
+
 TEST_CASE("the file that a text means is among those it may mean, whatever the names are") {
   using Paths = std::vector<std::string>;
   CHECK(paths_possible("cat.jpg") == Paths{"cat.jpg"});
@@ -182,6 +196,8 @@ TEST_CASE("the file that a text means is among those it may mean, whatever the n
   CHECK(paths_possible("=a=b.png") == Paths{"a=b.png", "b.png"});
   CHECK(paths_possible("@t:u.bin:f32[1,3]") == Paths{"t:u.bin"});
   CHECK(paths_possible("x=@-:u8[4]") == Paths{"-"});
+  CHECK(paths_possible("x=@a.txt") == Paths{"a.txt"});
+  CHECK(paths_possible("x=@c:a.txt") == Paths{"c:a.txt", "c"});
   const std::vector<std::string> names = {"a=b", "a", "c:d"};
   for (const char* text : {"a=b=c.png", "a=b", "a=@b=c:u8[1]", "c:d=e.npz", "=a=b.png", "cat.jpg", "other=f.npy", "@x.bin:u8[3]"}) {
     const auto meant = parse_input_spec(text, names);

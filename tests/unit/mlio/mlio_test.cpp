@@ -171,6 +171,32 @@ TEST_CASE("A pipeline says what it takes and gives") {
   CHECK(mlio().output(o.pipeline, 2, &output) == MLC_USAGE);
 }
 
+TEST_CASE("Strings are texts, and refused where their sizes do not fit or a pipeline takes none") {
+  Open o;
+  MlcSession session;
+  MlioAnswers* answers = nullptr;
+  MlioError* error = nullptr;
+  const auto why = [&](const MlcTensor& tensor) {
+    MlioGiven given{};
+    given.tensor = &tensor;
+    CHECK(mlio().run(o.pipeline, &session, nullptr, &given, 1, &answers, &error) == MLC_INPUT_MISMATCH);
+    const std::string text = mlio().error_text(error);
+    mlio().error_release(error);
+    return text;
+  };
+  MlcString strings[2] = {{"a", 1}, {"b", 1}};
+  const int64_t two[2] = {2, 1}, huge[1] = {INT64_MAX}, negative[1] = {-1};
+  MlcTensor tensor{nullptr, strings, sizeof strings, MLC_STR, 1, two};
+  CHECK(why(tensor).find("found str[2], expected an array of numbers") != std::string::npos);
+  for (const auto& [rank, shape] : {std::pair{2u, two}, {1u, huge}, {1u, negative}, {0u, two}}) {
+    tensor.rank = rank, tensor.shape = shape;
+    CHECK(why(tensor).find("no list of as many as the shape says") != std::string::npos);
+  }
+  strings[1] = {nullptr, 1};
+  tensor.rank = 1, tensor.shape = two;
+  CHECK(why(tensor).find("string 1 has no data") != std::string::npos);
+}
+
 TEST_CASE("A run gives classes with labels, and arrays of the session") {
   Open o;
   MlcSession session;

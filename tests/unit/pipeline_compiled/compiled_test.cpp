@@ -101,6 +101,8 @@ const Case kCases[] = {
     {"sigmoid", R"({"op":"normalize","div":9,"mean":14},{"op":"sigmoid")", 1e-6},
     {"argmax_last", R"({"op":"normalize","div":40},{"op":"argmax","axis":-1)"},
     {"argmax_rows", R"({"op":"normalize","div":40},{"op":"argmax","axis":0)"},
+    {"unit_length", R"({"op":"normalize","div":9,"mean":14},{"op":"normalize","norm":"l2")", 1e-6},
+    {"first_columns", R"({"op":"normalize","div":40},{"op":"truncate","columns":2)"},
     {"above", R"({"op":"normalize","div":255},{"op":"threshold","value":0.4,"compare":">")"},
     {"at_least", R"({"op":"normalize","div":255},{"op":"threshold","value":0.4,"compare":">=")"},
     {"everything",

@@ -1,0 +1,235 @@
+#include "packager/model_folder/model_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <initializer_list>
+#include <optional>
+#include <vector>
+
+#include "base/json.h"
+#include "base/regular_file.h"
+
+namespace mlc::model_folder {
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = JsonValue::Kind;
+
+constexpr JsonLimits kLimits{.bytes = 16 << 20, .depth = 32, .values = 1'000'000};
+constexpr int64_t kNoLength = 1 << 20;  // Transformers writes 10^30 for a tokenizer without a length
+
+bool is_there(const std::string& path) {
+  std::error_code unknown;
+  return fs::exists(path, unknown);
+}
+
+// One JSON file; its keys are asked for one by one.
+class File {
+ public:
+  static Result<File> read(const std::string& folder, const std::string& name) {
+    MLC_ASSIGN(const std::string text, read_regular_file(folder + "/" + name, kLimits.bytes, Code::Usage));
+    MLC_ASSIGN(JsonDocument document, parse_json(text, name, kLimits));
+    return File(name, std::move(document));
+  }
+  // As if it held nothing where it is missing.
+  static Result<File> read_optional(const std::string& folder, const std::string& name) {
+    if (is_there(folder + "/" + name)) return read(folder, name);
+    MLC_ASSIGN(JsonDocument document, parse_json("{}", name, kLimits));
+    return File(name, std::move(document));
+  }
+
+  const JsonValue& root() const { return document_.root(); }
+  // Null where it is missing or null.
+  const JsonValue* find(std::string_view key) const {
+    const JsonValue* value = root().find(key);
+    return value && !value->is(Kind::Null) ? value : nullptr;
+  }
+  Status wrong(std::string_view key, std::string_view what) const { return Status(Code::Usage, "{}: '{}' {}", name_, key, what).hint("--pipeline FILE says all of it by hand"); }
+
+  // -1 where it is missing.
+  Result<int64_t> whole(std::string_view key) const {
+    const JsonValue* value = find(key);
+    if (!value) return int64_t{-1};
+    if (value->is(Kind::Real) && value->number() > 1e9) return kNoLength;
+    if (!value->is(Kind::Integer)) return wrong(key, "is no whole number");
+    const auto number = value->as_i64();
+    return !number || *number > kNoLength ? kNoLength : *number;
+  }
+  Result<bool> flag(std::string_view key, bool otherwise) const {
+    const JsonValue* value = find(key);
+    if (!value) return otherwise;
+    if (!value->is(Kind::Bool)) return wrong(key, "is neither true nor false");
+    return value->boolean();
+  }
+  Result<std::string> side(std::string_view key) const {
+    const JsonValue* value = find(key);
+    if (!value) return std::string("right");
+    if (value->text() != "right" && value->text() != "left") return wrong(key, "is neither right nor left");
+    return std::string(value->text());
+  }
+  // All its keys are among these.
+  Status knows(std::initializer_list<std::string_view> keys) const {
+    if (!root().is(Kind::Object)) return Status(Code::Usage, "{} is {}, expected an object", name_, name_of(root().kind()));
+    for (const auto& [key, value] : root().members())
+      if (std::find(keys.begin(), keys.end(), key.text()) == keys.end()) return wrong(key.text(), "is not understood");
+    return ok();
+  }
+
+ private:
+  File(std::string name, JsonDocument document) : name_(std::move(name)), document_(std::move(document)) {}
+  std::string name_;
+  JsonDocument document_;
+};
+
+class Describer {
+ public:
+  Describer(const std::string& folder, const model::Model& model) : folder_(folder), model_(model) {}
+
+  Result<Description> run() {
+    if (!is_there(folder_ + "/tokenizer.json")) return Status(Code::NotFound, "{} has no tokenizer.json", folder_).hint("--pipeline FILE says what goes in and out");
+    MLC_ASSIGN(const File config, File::read(folder_, "config.json"));
+    MLC_ASSIGN(const std::string tokenize, tokenize_step(config));
+    steps_ = tokenize;
+    MLC_RETURN_IF_ERROR(is_there(folder_ + "/modules.json") ? sentence_steps() : class_steps(config));
+    out_.pipeline = "{\"mlc_pipeline\": 1, \"inputs\": {\"text\": {\"accept\": [\"text/plain\"]}}, \"steps\": [\n" + steps_ + "],\n \"outputs\": [\"" + answer_ + "\"]}\n";
+    return std::move(out_);
+  }
+
+ private:
+  bool gives(const std::string& name) const {
+    return std::any_of(model_.graph.outputs.begin(), model_.graph.outputs.end(), [&](const model::Port& p) { return p.name == name; });
+  }
+
+  Result<std::string> tokenize_step(const File& config) {
+    MLC_ASSIGN(const File tokenizer, File::read_optional(folder_, "tokenizer_config.json"));
+    MLC_ASSIGN(const File sentences, File::read_optional(folder_, "sentence_bert_config.json"));
+    MLC_RETURN_IF_ERROR(sentences.knows({"max_seq_length", "do_lower_case"}));
+    MLC_ASSIGN(const bool lower, sentences.flag("do_lower_case", false));
+    if (lower) return sentences.wrong("do_lower_case", "is true, and small letters before the tokenizer are not understood");
+    // Of the first file that says it.
+    int64_t length = -1;
+    for (const auto& [file, key] : {std::pair{&sentences, "max_seq_length"}, {&tokenizer, "model_max_length"}, {&config, "max_position_embeddings"}}) {
+      MLC_ASSIGN(const int64_t found, file->whole(key));
+      if (found == 0 || found < -1) return file->wrong(key, "is below 1");
+      if (length < 0 && found > 0 && found < kNoLength) length = found;
+    }
+    MLC_ASSIGN(const std::string cut, tokenizer.side("truncation_side"));
+    MLC_ASSIGN(const std::string padded, tokenizer.side("padding_side"));
+    MLC_ASSIGN(const int64_t pad, config.whole("pad_token_id"));
+    if (pad < 0) return config.wrong("pad_token_id", "is missing");
+    std::string fixed, in, out;
+    for (const model::Port& port : model_.graph.inputs) {
+      const char* part = port.name == "input_ids" ? "ids" : port.name == "attention_mask" ? "mask" : port.name == "token_type_ids" ? "type_ids" : nullptr;
+      if (!part) return Status(Code::Usage, "the model takes '{}', which is none of input_ids, attention_mask, token_type_ids", port.name).hint("--pipeline FILE says what it gets");
+      if (port.name != "attention_mask") out += (out.empty() ? "\"" : ", \"") + std::string(part) + "\": \"" + part + "\"";
+      in += (in.empty() ? "\"" : ", \"") + port.name + "\": \"" + part + "\"";
+      const auto* extent = port.shape.size() == 2 ? std::get_if<int64_t>(&port.shape[1]) : nullptr;
+      if (extent) fixed = std::to_string(*extent), length = length < 0 ? *extent : std::min(length, *extent);
+    }
+    in_ = in;
+    takes_mask_ = in.find("attention_mask") != in.npos;
+    tokens_out_ = out;
+    return "  {\"op\": \"tokenize\", \"in\": \"text\", \"tokenizer\": \"tokenizer.json\", \"special_tokens\": true,\n   \"truncate\": " +
+           (length > 0 ? "{\"max\": " + std::to_string(length) + ", \"side\": \"" + cut + "\"}" : std::string("\"none\"")) + ", \"pad\": {\"to\": " +
+           (fixed.empty() ? "\"longest\"" : fixed) + ", \"side\": \"" + padded + "\", \"id\": " + std::to_string(pad) + "},\n";
+  }
+
+  // The end of `tokenize`, with a mask where something asks for it, and the model.
+  void add_run(const std::string& output, const std::string& as, bool pools) {
+    std::string out = tokens_out_;
+    if (takes_mask_ || pools) out += (out.empty() ? "" : ", ") + std::string("\"mask\": \"mask\"");
+    steps_ += "   \"out\": {" + out + "}},\n  {\"op\": \"run\", \"program\": \"main\", \"in\": {" + in_ + "}, \"out\": {\"" + output + "\": \"" + as + "\"}}";
+  }
+
+  // modules.json: a list of {"idx", "name", "path", "type"}.
+  Status sentence_steps() {
+    MLC_ASSIGN(const File modules, File::read(folder_, "modules.json"));
+    MLC_ASSIGN(const File sentences, File::read_optional(folder_, "config_sentence_transformers.json"));
+    if (sentences.find("default_prompt_name")) return sentences.wrong("default_prompt_name", "is a text before each text, which is not understood");
+    if (!modules.root().is(Kind::Array)) return Status(Code::Usage, "modules.json is {}, expected a list", name_of(modules.root().kind()));
+    std::string behind, how;
+    size_t index = 0;
+    for (const JsonValue& module : modules.root().items()) {
+      const auto text = [&](std::string_view key) { return module.find(key) ? module.find(key)->text() : std::string_view(); };
+      const std::string_view type = text("type"), kind = type.substr(type.rfind('.') + 1);
+      const std::string key = "[" + std::to_string(index) + "].type";
+      if (kind == "Transformer" && index == 0 && text("path").empty()) {
+      } else if (kind == "Pooling" && index == 1) {
+        MLC_ASSIGN(how, pooling(std::string(text("path"))));
+      } else if (kind == "Normalize" && index == 2) {
+        behind = "},\n  {\"op\": \"normalize\", \"norm\": \"l2\"";
+      } else {
+        return modules.wrong(key, "is '" + std::string(type.substr(0, 80)) + "' in this place, which is not understood");
+      }
+      ++index;
+    }
+    if (how.empty()) return Status(Code::Usage, "modules.json has no Pooling");
+    const std::string hidden = gives("last_hidden_state") ? "last_hidden_state" : "token_embeddings";
+    if (!gives(hidden)) return Status(Code::Usage, "the model gives neither last_hidden_state nor token_embeddings, which modules.json pools");
+    add_run(hidden, "hidden", true);
+    steps_ += ",\n  {\"op\": \"pool\", \"in\": \"hidden\", \"mask\": \"mask\", \"how\": \"" + how + "\"" + behind + ", \"out\": \"embedding\"}";
+    answer_ = "embedding";
+    return ok();
+  }
+
+  Result<std::string> pooling(const std::string& path) {
+    if (path.empty() || path.find('/') != path.npos || path.find("..") != path.npos) return Status(Code::Usage, "modules.json: the path of Pooling is '{}', expected a folder beside it", path);
+    MLC_ASSIGN(const File config, File::read(folder_, path + "/config.json"));
+    MLC_RETURN_IF_ERROR(config.knows({"word_embedding_dimension", "pooling_mode_cls_token", "pooling_mode_mean_tokens", "pooling_mode_max_tokens",
+                                      "pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens", "pooling_mode_lasttoken", "include_prompt"}));
+    std::string how;
+    for (const auto& [key, name] : {std::pair{"pooling_mode_cls_token", "first"}, {"pooling_mode_mean_tokens", "mean"}, {"pooling_mode_max_tokens", "max"},
+                                    {"pooling_mode_lasttoken", "last"}, {"pooling_mode_mean_sqrt_len_tokens", ""}, {"pooling_mode_weightedmean_tokens", ""}}) {
+      MLC_ASSIGN(const bool is_on, config.flag(key, false));
+      if (!is_on) continue;
+      if (!*name) return config.wrong(key, "is true, which is not understood");
+      if (!how.empty()) return config.wrong(key, "is true beside another one, which is not understood");
+      how = name;
+    }
+    if (how.empty()) return config.wrong("pooling_mode_mean_tokens", "and all others are false: nothing is pooled");
+    return how;
+  }
+
+  // Labels of a classifier.
+  Status class_steps(const File& config) {
+    const JsonValue* labels = config.find("id2label");
+    if (!gives("logits") || !labels || !labels->is(Kind::Object))
+      return config.wrong("id2label", "does not name classes of 'logits', and there is no modules.json: what the answer is is not known");
+    if (labels->size() < 2) return config.wrong("id2label", "has one label: whether texts or pairs are scored is not known");
+    std::string text;
+    for (uint32_t k = 0; k < labels->size(); ++k) {
+      const JsonValue* label = labels->find(std::to_string(k));
+      const std::string_view name = label ? label->text() : std::string_view();
+      if (name.empty() || std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }))
+        return config.wrong("id2label." + std::to_string(k), "is missing, empty or no line of text");
+      text += std::string(name) + "\n";
+    }
+    const JsonValue* problem = config.find("problem_type");
+    const std::string_view kind = problem ? problem->text() : "single_label_classification";
+    if (kind != "single_label_classification" && kind != "multi_label_classification") return config.wrong("problem_type", "is neither single_label_classification nor multi_label_classification");
+    out_.assets["labels.txt"] = std::move(text);
+    add_run("logits", "logits", false);
+    steps_ += ",\n  {\"op\": \"top_k\", \"in\": {\"" + std::string(kind.starts_with("single") ? "softmax" : "sigmoid") + "\": \"logits\"}, \"k\": " +
+              std::to_string(std::min<uint32_t>(labels->size(), 5)) + ", \"labels\": \"labels.txt\", \"out\": \"classes\"}";
+    answer_ = "classes";
+    return ok();
+  }
+
+  const std::string& folder_;
+  const model::Model& model_;
+  Description out_;
+  std::string steps_, in_, tokens_out_, answer_;
+  bool takes_mask_ = false;
+};
+
+}  // namespace
+
+Result<std::string> model_file(const std::string& folder) {
+  for (const char* name : {"/model.onnx", "/onnx/model.onnx"})
+    if (is_there(folder + name)) return folder + name;
+  return Status(Code::NotFound, 1003, "{} is a folder without model.onnx and onnx/model.onnx", folder);
+}
+
+Result<Description> describe(const std::string& folder, const model::Model& model) { return Describer(folder, model).run(); }
+
+}  // namespace mlc::model_folder

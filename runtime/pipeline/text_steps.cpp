@@ -1,0 +1,108 @@
+// The steps between texts and numbers, over runtime/text.
+#include <algorithm>
+
+#include "runtime/pipeline/host_steps.h"
+#include "runtime/text/decode.h"
+#include "runtime/text/encode.h"
+
+namespace mlc::pipeline {
+namespace {
+
+text::EncodeOptions options_of(const Tokenize& step, uint64_t memory) {
+  text::EncodeOptions o;
+  o.special_tokens = step.special_tokens;
+  o.memory = memory;
+  if (step.truncates) {
+    text::Cut cut = text::Cut::LongestFirst;
+    switch (step.cut) {
+      case Tokenize::Cut::Longest: break;
+      case Tokenize::Cut::First: cut = text::Cut::OnlyFirst; break;
+      case Tokenize::Cut::Second: cut = text::Cut::OnlySecond; break;
+    }
+    o.truncation = {static_cast<uint32_t>(step.max), 0, step.cut_left ? text::Side::Left : text::Side::Right, cut};
+  }
+  o.padding = {static_cast<uint32_t>(step.pad_to), 0, step.pad_left ? text::Side::Left : text::Side::Right, static_cast<uint32_t>(step.pad_id), 0};
+  return o;
+}
+
+int64_t number_at(const text::Encoding& e, Tokenize::Part part, size_t i) {
+  switch (part) {
+    case Tokenize::Part::Ids: return e.ids[i];
+    case Tokenize::Part::Mask: return e.attention[i];
+    case Tokenize::Part::TypeIds: return e.type_ids[i];
+  }
+  return 0;
+}
+
+int64_t whole_at(const HostTensor& t, size_t i) {
+  switch (t.dtype) {
+    case DType::I64: return t.as<int64_t>()[i];
+    case DType::I32: return t.as<int32_t>()[i];
+    case DType::I16: return t.as<int16_t>()[i];
+    case DType::I8: return t.as<int8_t>()[i];
+    case DType::U64: return static_cast<int64_t>(t.as<uint64_t>()[i]);
+    case DType::U32: return t.as<uint32_t>()[i];
+    case DType::U16: return t.as<uint16_t>()[i];
+    default: return t.as<uint8_t>()[i];
+  }
+}
+
+}  // namespace
+
+Result<std::vector<HostTensor>> tokenize(const Tokenize& step, const text::Compiled& tokenizer, const TextList& first, const TextList* second,
+                                         const io::DecodeLimits& limits) {
+  if (second && second->texts.size() != first.texts.size())
+    return Status(Code::InputMismatch, 4001, "'{}' has {} texts and '{}' {}: each text of one goes with one of the other", first.name,
+                  uint64_t{first.texts.size()}, second->name, uint64_t{second->texts.size()});
+  std::vector<text::Texts> texts;
+  for (size_t i = 0; i < first.texts.size(); ++i) {
+    text::Texts& one = texts.emplace_back(text::Texts{first.texts[i]});
+    if (second) one.second = second->texts[i];
+  }
+  // Half of the memory is that of the arrays.
+  auto encodings = text::encode_batch(tokenizer, texts, options_of(step, limits.memory / 2));
+  if (!encodings.ok()) {
+    Status why = std::move(encodings).status();
+    if (why.code == Code::Usage) why.code = Code::InputMismatch, why.number = 4001;
+    return std::move(why).note(second ? "inputs '" + first.name + "' and '" + second->name + "'" : "input '" + first.name + "'");
+  }
+  // Texts without tokens have one place, which the mask leaves out.
+  size_t length = step.pad_to > 0 ? static_cast<size_t>(step.pad_to) : 1;
+  for (const text::Encoding& e : *encodings) length = std::max(length, e.ids.size());
+  std::vector<HostTensor> out;
+  for (const Tokenize::Part part : step.parts) {
+    MLC_ASSIGN(HostTensor t, HostTensor::zeros(DType::I64, {static_cast<int64_t>(texts.size()), static_cast<int64_t>(length)}));
+    const std::span<int64_t> numbers = t.as<int64_t>();
+    if (part == Tokenize::Part::Ids) std::fill(numbers.begin(), numbers.end(), step.pad_id);
+    for (size_t row = 0; row < texts.size(); ++row)
+      for (size_t i = 0; i < (*encodings)[row].ids.size(); ++i) numbers[row * length + i] = number_at((*encodings)[row], part, i);
+    out.push_back(std::move(t));
+  }
+  return out;
+}
+
+Result<Text> detokenize(const Detokenize& step, const text::Compiled& tokenizer, const HostTensor& ids, AnswerBudget& budget) {
+  const size_t rank = ids.shape.size();
+  if (!is_int(ids.dtype) || bits_of(ids.dtype) < 8 || (rank != 1 && rank != 2))
+    return Status(Code::InputMismatch, "step 'detokenize' takes integers of shape [tokens] or [texts, tokens], found {}", type_text(ids.dtype, ids.shape));
+  const auto tokens = static_cast<size_t>(ids.shape[rank - 1]), texts = rank == 2 ? static_cast<size_t>(ids.shape[0]) : 1;
+  MLC_RETURN_IF_ERROR(budget.look_at(static_cast<uint64_t>(ids.elements()), "detokenize"));
+  MLC_RETURN_IF_ERROR(budget.take(texts, sizeof(Line), "detokenize"));
+  Text result;
+  result.lines.reserve(texts);
+  for (size_t row = 0; row < texts; ++row) {
+    MLC_RETURN_IF_ERROR(budget.take(tokens, sizeof(uint32_t), "detokenize"));
+    std::vector<uint32_t> numbers;
+    numbers.reserve(tokens);
+    for (size_t i = 0; i < tokens; ++i) {
+      const int64_t id = whole_at(ids, row * tokens + i);
+      if (id >= 0 && id < int64_t{tokenizer.num_tokens()}) numbers.push_back(static_cast<uint32_t>(id));
+    }
+    MLC_ASSIGN(std::string text, text::decode(tokenizer, numbers, step.skip_special, budget.left()));
+    MLC_RETURN_IF_ERROR(budget.take(text.size(), "detokenize"));
+    result.lines.push_back({std::move(text), {}});
+  }
+  return result;
+}
+
+}  // namespace mlc::pipeline

@@ -1,0 +1,292 @@
+"""From texts to an answer through the tools: what a small model of the form of BERT answers is computed here (text_model.py)."""
+import json
+import pathlib
+
+import text_model
+from onnx_file import model, node, port
+from tool_test import main
+
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "sentences"
+W = text_model.Weights()
+TOKENIZE = {"op": "tokenize", "in": "text", "tokenizer": "tokenizer.json", "special_tokens": True, "truncate": {"max": 8, "side": "right"},
+            "pad": {"to": "longest", "side": "right", "id": 0}, "out": {"ids": "ids", "mask": "mask", "type_ids": "types"}}
+RUN = {"op": "run", "program": "main", "in": {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": "types"},
+       "out": {"last_hidden_state": "hidden"}}
+POOL = {"op": "pool", "in": "hidden", "mask": "mask", "how": "mean"}
+UNIT = {"op": "normalize", "norm": "l2", "out": "embedding"}
+# What the tokenizer makes of them.
+IDS = {"Hello world": [2, 4, 5, 3], "": [2, 3], "unaffable, a": [2, 7, 8, 9, 10, 12, 3], "xyz": [2, 1, 3],
+       "a b c a b c a b c a b c": [2, 12, 13, 14, 12, 13, 14, 3]}
+
+
+def described(steps, outputs=("embedding",), inputs=("text",)):
+    return {"mlc_pipeline": 1, "inputs": {name: {"accept": ["text/plain"]} for name in inputs}, "steps": steps, "outputs": list(outputs)}
+
+
+def files(t, pipeline, onnx=None, tokenizer=None):
+    (t.dir / "tokenizer.json").write_text(tokenizer or text_model.tokenizer())
+    (t.dir / "m.onnx").write_bytes(onnx or text_model.model(W))
+    (t.dir / "p.json").write_text(json.dumps(pipeline))
+
+
+def build(t, pipeline, onnx=None, target="native"):
+    files(t, pipeline, onnx)
+    return t.json("mlpack", "build", "m.onnx", "--pipeline", "p.json", "--target", target, "-o", "m.mlc")
+
+
+def variants(t):
+    found = [v["name"] for v in t.json("mlrun", "explain", "m.mlc")["variants"] if v["answer"] == "fits"]
+    assert "portable" in found and len(found) >= 2, found
+    return found
+
+
+def outputs(t, *args):
+    return t.json("mlrun", "run", "m.mlc", *args, stderr=None)["outputs"]
+
+
+def rows(output):
+    width = output["shape"][-1]
+    return [output["data"][i:i + width] for i in range(0, len(output["data"]), width)]
+
+
+def near(found, expected):
+    assert len(found) == len(expected), (len(found), len(expected))
+    for a, b in zip(found, expected):
+        assert all(abs(x - y) < 1e-5 for x, y in zip(a, b)) and len(a) == len(b), (found, expected)
+
+
+def expected(text, columns=None):
+    ids = IDS[text]
+    return text_model.embedding(W, ids, [0] * len(ids), [1] * len(ids), columns)
+
+
+def texts_become_embeddings_in_every_variant(t):
+    built = build(t, described([TOKENIZE, RUN, POOL, UNIT]))
+    assert built["selftest"]["vectors"] == 5, built["selftest"]
+    golden = {g["name"] for g in t.json("mlpack", "inspect", "m.mlc")["golden"]}
+    assert golden == {"main", "default/text", "default/two texts", "default/empty text", "default/long text"}, golden
+    for variant in variants(t):
+        for text in IDS:  # alone
+            answer = outputs(t, "-i", f"text={text}", "--variant", variant)["embedding"]
+            assert answer["shape"] == [1, W.width], answer
+            near(rows(answer), [expected(text)])
+        many = [f"text={text}" for text in IDS]  # together, filled up: the same
+        answer = outputs(t, *[a for text in many for a in ("-i", text)], "--variant", variant)["embedding"]
+        near(rows(answer), [expected(text) for text in IDS])
+
+
+def a_text_may_be_a_file(t):
+    build(t, described([TOKENIZE, RUN, POOL, UNIT]))
+    (t.dir / "a.txt").write_bytes(b"\xef\xbb\xbfHello world")
+    near(rows(outputs(t, "-i", "a.txt")["embedding"]), [expected("Hello world")])
+    near(rows(outputs(t, "-i", "text=@a.txt", "-i", "text=xyz")["embedding"]), [expected("Hello world"), expected("xyz")])
+    for text in "random", "12", "a=b":  # a text, whatever it looks like
+        assert outputs(t, "-i", f"text={text}")["embedding"]["shape"] == [1, W.width]
+    (t.dir / "bad.txt").write_bytes(b"Hello \xff world")
+    for args in (["-i", "bad.txt"], ["-i", "text=a", "-i", "text=@bad.txt"]):
+        done = t.run("mlrun", "run", "m.mlc", *args, code=6)
+        assert "no UTF-8: byte 6 is wrong" in done.stderr and "input 'text'" in done.stderr, done.stderr
+    assert "text 2 of 2" in done.stderr, done.stderr
+    (t.dir / "large.txt").write_text("a " * 2_000_000)
+    done = t.run("mlrun", "run", "m.mlc", "-i", "large.txt", code=7)
+    assert "needs more memory to be tokenized" in done.stderr and "cut the text into parts" in done.stderr, done.stderr
+    done = t.run("mlrun", "run", "m.mlc", "-i", "words=a", code=6)
+    assert "'words' is no input of the pipeline" in done.stderr, done.stderr
+
+
+def two_texts_are_a_pair(t):
+    pair = {**TOKENIZE, "in": {"first": "question", "second": "context"}, "truncate": {"max": 8, "side": "right", "cut": "second"}}
+    build(t, described([pair, RUN, POOL, UNIT], inputs=("question", "context")))
+    ids, types = [2, 12, 3, 13, 14, 3], [0, 0, 0, 1, 1, 1]
+    wanted = [text_model.embedding(W, ids, types, [1] * 6)]
+    cut = [2, 12, 3, 13, 13, 13, 13, 3]
+    wanted.append(text_model.embedding(W, cut, [0] * 3 + [1] * 5, [1] * 8))
+    for variant in variants(t):
+        answer = outputs(t, "-i", "question=a", "-i", "context=b c", "-i", "question=a", "-i", "context=b b b b b b b", "--variant", variant)
+        near(rows(answer["embedding"]), wanted)
+    done = t.run("mlrun", "run", "m.mlc", "-i", "question=a", "-i", "context=b", "-i", "context=c", code=6)
+    assert "'question' has 1 texts and 'context' 2" in done.stderr, done.stderr
+    done = t.run("mlrun", "run", "m.mlc", "-i", "question=a", code=6)
+    assert "context   missing, expected text/plain" in done.stderr, done.stderr
+
+
+def each_way_to_pool_and_cut(t):
+    pipelines = {}
+    for how in "mean", "first", "last", "max":
+        pipelines[how] = {key: value for key, value in described([TOKENIZE, RUN, {**POOL, "how": how, "out": "embedding"}]).items() if key != "mlc_pipeline"}
+    pipelines["cut"] = {key: value for key, value in described([TOKENIZE, RUN, POOL, {"op": "truncate", "columns": 3}, UNIT]).items() if key != "mlc_pipeline"}
+    left = {**TOKENIZE, "pad": {"to": "longest", "side": "left", "id": 0}, "truncate": {"max": 4, "side": "left"}}
+    pipelines["left"] = {key: value for key, value in described([left, RUN, {**POOL, "how": "first", "out": "embedding"}]).items() if key != "mlc_pipeline"}
+    build(t, {"mlc_pipeline": 1, "pipelines": pipelines})
+    hidden = {text: text_model.hidden(W, ids, [0] * len(ids), [1] * len(ids)) for text, ids in IDS.items()}
+    ways = {"mean": lambda h: [sum(c) / len(h) for c in zip(*h)], "first": lambda h: h[0], "last": lambda h: h[-1], "max": lambda h: [max(c) for c in zip(*h)]}
+    args = [a for text in IDS for a in ("-i", f"text={text}")]
+    for variant in variants(t):
+        for how, way in ways.items():
+            near(rows(outputs(t, *args, "--pipeline", how, "--variant", variant)["embedding"]), [way(h) for h in hidden.values()])
+        near(rows(outputs(t, *args, "--pipeline", "cut", "--variant", variant)["embedding"]), [expected(text, 3) for text in IDS])
+        answer = rows(outputs(t, "-i", "text=a b c a b c", "-i", "text=a", "--pipeline", "left", "--variant", variant)["embedding"])
+        near(answer, [text_model.hidden(W, [2, 13, 14, 3], [0] * 4, [1] * 4)[0], text_model.hidden(W, [2, 12, 3], [0] * 3, [1] * 3)[0]])
+
+
+def a_model_of_fixed_sizes_and_small_integers(t):
+    onnx = text_model.model(W, "i32", (1, 8))
+    files(t, described([TOKENIZE, RUN, POOL, UNIT]), onnx)
+    done = t.run("mlpack", "build", "m.onnx", "--pipeline", "p.json", "--target", "native", "-o", "m.mlc", code=2)
+    assert "wants 'input_ids' as i32[1, 8]" in done.stderr or "with 8 tokens" in done.stderr, done.stderr
+    build(t, described([{**TOKENIZE, "pad": {"to": 8, "side": "right", "id": 0}}, RUN, POOL, UNIT]), onnx)
+    for variant in variants(t):
+        for text in IDS:
+            near(rows(outputs(t, "-i", f"text={text}", "--variant", variant)["embedding"]), [expected(text)])
+    done = t.run("mlrun", "run", "m.mlc", "-i", "text=a", "-i", "text=b", code=6)
+    assert "ids   found [2,8], expected [1,8]" in done.stderr, done.stderr
+
+
+def numbers_become_texts(t):
+    """The ids of the tokens themselves, or the highest of what the model gives."""
+    onnx = model([node("Identity", ["input_ids"], ["y"])], [port("input_ids", "i64", ["n", "t"])], [port("y", "i64", ["n", "t"])])
+    tokens = {key: value for key, value in TOKENIZE.items() if key != "out"} | {"out": {"ids": "ids"}}
+    steps = [tokens, {"op": "run", "program": "main", "in": {"input_ids": "ids"}, "out": {"y": "numbers"}},
+             {"op": "detokenize", "in": "numbers", "tokenizer": "tokenizer.json", "skip_special": True, "out": "answer"}]
+    build(t, described(steps, ["answer"]), onnx)
+    for variant in variants(t):
+        assert outputs(t, "-i", "text=Hello, unaffable", "--variant", variant)["answer"] == {"text": "hello, unaffable"}
+        answer = outputs(t, "-i", "text=Hello world.", "-i", "text=", "--variant", variant)["answer"]
+        assert answer == [{"text": "hello world."}, {"text": ""}], answer
+    assert t.run("mlrun", "run", "m.mlc", "-i", "text=a b").stdout == "a b\n"
+
+
+def the_example_is_a_pipeline_of_this_form(t):
+    (t.dir / "m.onnx").write_bytes(text_model.model(W))
+    assert json.loads((EXAMPLE / "tokenizer.json").read_text()) == json.loads(text_model.tokenizer())
+    t.run("mlpack", "build", "m.onnx", "--pipeline", EXAMPLE / "pipeline.json", "--target", "native", "-o", "m.mlc")
+    near(rows(outputs(t, "-i", "text=Hello world", "-i", "text=")["embedding"]), [expected("Hello world"), expected("")])
+
+
+def folder(t, onnx=None, **files):
+    """A folder of sentence-transformers; None leaves a file out."""
+    pooling = {"word_embedding_dimension": 8, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": False}
+    modules = [{"idx": i, "name": str(i), "path": path, "type": "sentence_transformers.models." + kind}
+               for i, (path, kind) in enumerate([("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")])]
+    found = {"config.json": {"model_type": "bert", "pad_token_id": 0, "max_position_embeddings": 512}, "tokenizer_config.json": {"model_max_length": 8},
+             "modules.json": modules, "1_Pooling/config.json": pooling, "sentence_bert_config.json": {"max_seq_length": 8, "do_lower_case": False},
+             "tokenizer.json": json.loads(text_model.tokenizer())} | {name.replace("__", "/") + ".json": value for name, value in files.items()}
+    for old in t.dir.glob("hf/**/*.json"):
+        old.unlink()
+    for name, value in found.items():
+        if value is None:
+            continue
+        (t.dir / "hf" / name).parent.mkdir(parents=True, exist_ok=True)
+        (t.dir / "hf" / name).write_text(json.dumps(value))
+    (t.dir / "hf/onnx").mkdir(exist_ok=True)
+    (t.dir / "hf/onnx/model.onnx").write_bytes(onnx or text_model.model(W))
+
+
+def a_folder_of_sentence_transformers(t):
+    folder(t)
+    t.run("mlpack", "check", "hf")
+    built = t.json("mlpack", "build", "hf", "--target", "native", "-o", "m.mlc")
+    assert built["selftest"]["vectors"] == 5, built
+    near(rows(outputs(t, *[a for text in IDS for a in ("-i", f"text={text}")])["embedding"]), [expected(text) for text in IDS])
+    found = t.json("mlpack", "inspect", "m.mlc")
+    assert found["model"]["id"] == "local/hf" if "model" in found else True, found
+    # Fixed sizes, small integers, no norm.
+    folder(t, text_model.model(W, "i32", (1, 6)), modules=[{"path": "", "type": "Transformer"}, {"path": "1_Pooling", "type": "Pooling"}],
+           **{"1_Pooling__config": {"pooling_mode_cls_token": True}})
+    t.run("mlpack", "build", "hf/", "--target", "native", "-o", "m.mlc")
+    near(rows(outputs(t, "-i", "text=Hello world")["embedding"]), [text_model.hidden(W, [2, 4, 5, 3], [0] * 4, [1] * 4)[0]])
+
+
+def a_folder_of_a_classifier(t):
+    labels = {"id2label": {"0": "bad", "1": "so so", "2": "good"}, "pad_token_id": 0, "max_position_embeddings": 8}
+    folder(t, text_model.model(W, head=3), modules=None, config=labels, sentence_bert_config=None)
+    t.run("mlpack", "build", "hf", "--target", "native", "-o", "m.mlc")
+    answer = outputs(t, "-i", "text=Hello world")["classes"]
+    assert {c["label"] for c in answer} == {"bad", "so so", "good"} and abs(sum(c["score"] for c in answer) - 1) < 1e-5, answer
+    folder(t, text_model.model(W, head=3), modules=None, config={**labels, "problem_type": "multi_label_classification"})
+    t.run("mlpack", "build", "hf", "--target", "portable", "-o", "m.mlc")
+    assert abs(sum(c["score"] for c in outputs(t, "-i", "text=Hello world")["classes"]) - 1) > 1e-3
+
+
+def what_a_folder_says_that_is_not_understood(t):
+    good = [{"path": "", "type": "Transformer"}, {"path": "1_Pooling", "type": "Pooling"}]
+    cases = [
+        ({"1_Pooling__config": {"pooling_mode_weightedmean_tokens": True}}, "1_Pooling/config.json: 'pooling_mode_weightedmean_tokens' is true"),
+        ({"1_Pooling__config": {"pooling_mode_mean_tokens": True, "novel": 1}}, "1_Pooling/config.json: 'novel' is not understood"),
+        ({"1_Pooling__config": {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}}, "beside another one"),
+        ({"modules": [*good, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]}, "modules.json: '[2].type' is 'sentence_transformers.models.Dense'"),
+        ({"modules": [good[0], {"path": "../x", "type": "Pooling"}]}, "the path of Pooling is '../x'"),
+        ({"sentence_bert_config": {"max_seq_length": 8, "do_lower_case": True}}, "sentence_bert_config.json: 'do_lower_case' is true"),
+        ({"sentence_bert_config": {"max_seq_length": -5}}, "'max_seq_length' is below 1"),
+        ({"config": {}}, "config.json: 'pad_token_id' is missing"),
+        ({"config_sentence_transformers": {"default_prompt_name": "query"}}, "'default_prompt_name'"),
+        ({"tokenizer_config": {"padding_side": "top"}}, "tokenizer_config.json: 'padding_side' is neither"),
+        ({"modules": None}, "config.json: 'id2label' does not name classes"),
+        ({"tokenizer": None}, "has no tokenizer.json"),
+    ]
+    for files, sentence in cases:
+        folder(t, **files)
+        done = t.run("mlpack", "build", "hf", "--target", "portable", "-o", "m.mlc", code=(2, 3))
+        assert sentence in done.stderr, (sentence, done.stderr)
+    (t.dir / "empty").mkdir()
+    done = t.run("mlpack", "build", "empty", "--target", "portable", "-o", "m.mlc", code=3)
+    assert "without model.onnx and onnx/model.onnx" in done.stderr, done.stderr
+
+
+def mistakes_are_told_with_their_place(t):
+    steps = [TOKENIZE, RUN, POOL, UNIT]
+
+    def without(step, key):
+        return {k: v for k, v in step.items() if k != key}
+    cases = [
+        ([without(TOKENIZE, "tokenizer"), *steps[1:]], "lacks 'tokenizer' (a string)"),
+        ([without(TOKENIZE, "truncate"), *steps[1:]], "lacks 'truncate'"),
+        ([{**TOKENIZE, "truncate": {"max": 0, "side": "right"}}, *steps[1:]], "'max' of 'truncate' is 0, expected 1 to"),
+        ([{**TOKENIZE, "truncate": {"max": 8, "side": "right", "cut": "first"}}, *steps[1:]], "unknown key 'cut' in 'truncate'"),
+        ([{**TOKENIZE, "truncate": 8}, *steps[1:]], "'truncate' of step 'tokenize' is neither"),
+        ([{**TOKENIZE, "pad": {"to": 4, "side": "right", "id": 0}}, *steps[1:]], "a text may have more tokens"),
+        ([{**TOKENIZE, "pad": {"to": "longset", "side": "right", "id": 0}}, *steps[1:]], "'to' of 'pad' is neither \"longest\" nor a whole number"),
+        ([{**TOKENIZE, "out": {"ids": "ids", "masks": "mask", "type_ids": "types"}}, *steps[1:]], "unknown key 'masks' in 'out' of tokenize, did you mean 'mask'"),
+        ([{**TOKENIZE, "in": "txt"}, *steps[1:]], "no value 'txt' before this, did you mean 'text'"),
+        ([{**TOKENIZE, "in": {"first": "text"}}, *steps[1:]], "'in' of tokenize lacks 'second'"),
+        ([TOKENIZE, RUN, {**POOL, "how": "median"}, UNIT], "'how' of step 'pool' is 'median'"),
+        ([TOKENIZE, RUN, without(POOL, "mask"), UNIT], "step 'pool' lacks 'mask'"),
+        ([TOKENIZE, RUN, {**POOL, "in": "text"}, UNIT], "step 'pool' takes an array, 'text' is a text"),
+        ([TOKENIZE, RUN, POOL, {**UNIT, "norm": "l1"}], "'norm' of step 'normalize' is 'l1'"),
+        ([TOKENIZE, RUN, POOL, {**UNIT, "div": 2}], "unknown key 'div'"),
+        ([TOKENIZE, RUN, POOL, {"op": "truncate", "columns": 9}, UNIT], "step 'truncate' keeps 9 columns"),
+        ([TOKENIZE, {**RUN, "out": {"last_hidden_state": "hidden"}}, POOL, {"op": "top_k", "k": 1, "labels": "tokenizer.json", "out": "embedding"}],
+         "is a tokenizer in one step and a list in another"),
+        ([TOKENIZE, RUN, POOL, {"op": "detokenize", "tokenizer": "tokenizer.json", "skip_special": True, "out": "embedding"}],
+         "step 'detokenize' takes integers [tokens] or [texts, tokens]"),
+    ]
+    for wrong, sentence in cases:
+        files(t, described(wrong))
+        done = t.run("mlpack", "build", "m.onnx", "--pipeline", "p.json", "--target", "portable", "-o", "m.mlc", code=2)
+        assert sentence in done.stderr, (sentence, done.stderr)
+        assert "p.json:1:" in done.stderr, done.stderr
+
+
+def tokenizers_that_cannot_be_compiled(t):
+    good = json.loads(text_model.tokenizer())
+    pipeline = described([TOKENIZE, RUN, POOL, UNIT])
+    cases = [("{", "tokenizer.json"), (json.dumps({**good, "normalizer": {"type": "Novel"}}), "$.normalizer"),
+             (json.dumps({**good, "model": {**good["model"], "vocab": {"a": -1}}}), "$.model.vocab")]
+    for text, sentence in cases:
+        files(t, pipeline, tokenizer=text)
+        done = t.run("mlpack", "build", "m.onnx", "--pipeline", "p.json", "--target", "portable", "-o", "m.mlc", code=(2, 4, 20))
+        assert sentence in done.stderr and "p.json:1:" in done.stderr, done.stderr
+    (t.dir / "tokenizer.json").unlink()
+    done = t.run("mlpack", "build", "m.onnx", "--pipeline", "p.json", "--target", "portable", "-o", "m.mlc", code=3)
+    assert "E1003" in done.stderr and "tokenizer.json" in done.stderr, done.stderr
+    # A tokenizer of more words than the model has rows.
+    files(t, pipeline, tokenizer=text_model.tokenizer(text_model.WORDS + ["every", "machine"]))
+    done = t.run("mlpack", "build", "m.onnx", "--pipeline", "p.json", "--target", "portable", "-o", "m.mlc", code=(5, 6, 8, 9, 20))
+    assert "golden vector" in done.stderr, done.stderr
+
+
+if __name__ == "__main__":
+    main([texts_become_embeddings_in_every_variant, a_text_may_be_a_file, two_texts_are_a_pair, each_way_to_pool_and_cut,
+          a_model_of_fixed_sizes_and_small_integers, numbers_become_texts, the_example_is_a_pipeline_of_this_form,
+          a_folder_of_sentence_transformers, a_folder_of_a_classifier, what_a_folder_says_that_is_not_understood,
+          mistakes_are_told_with_their_place, tokenizers_that_cannot_be_compiled])
