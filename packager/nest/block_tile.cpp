@@ -6,7 +6,7 @@ namespace {
 namespace narrow {
 #define MLC_TILE_TARGET
 #define MLC_TILE_BYTES 16
-#include "packager/nest/block_tile_body.h"
+#include "packager/nest/block_tile_body.inc"
 #undef MLC_TILE_TARGET
 #undef MLC_TILE_BYTES
 }  // namespace narrow
@@ -15,7 +15,7 @@ namespace narrow {
 namespace wide {
 #define MLC_TILE_TARGET __attribute__((target("avx2")))
 #define MLC_TILE_BYTES 32
-#include "packager/nest/block_tile_body.h"
+#include "packager/nest/block_tile_body.inc"
 #undef MLC_TILE_TARGET
 #undef MLC_TILE_BYTES
 }  // namespace wide
