@@ -28,6 +28,7 @@ constexpr double kWorkToShow = 2e9;       // to see which statements show in a v
 constexpr double kWorkToRedraw = 2.5e9;   // after which a vector in which too little shows stays
 constexpr double kGainToMeasure = 1.2;    // times the worth of the best vector, as another one may have at most
 constexpr double kEnoughShown = 0.9;      // share of the statements
+constexpr double kEnoughSettled = 0.5;    // of an answer that jumps
 constexpr double kLargeOperations = 1e10;  // as estimated
 constexpr int64_t kExtents[] = {32, 64, 96, 128, 160, 224, 16, 8, 320, 640, 1, 1024, 4096};
 constexpr int64_t kManyInBatch = 4;       // tried where a batch of one tells nothing
@@ -87,9 +88,11 @@ void shorten(std::vector<nest::Tensor>& outputs) {
 // What the order of a sum of a few thousand products changes.
 constexpr double kJitter = 0x1p-19;
 constexpr const char* kNoWorkToShake = "too much work was done already to see how far its answer moves where sums are rounded in another order";
-constexpr const char* kJumps = "its answer depends on the order in which sums are rounded: it jumps by more than a tenth";
-// Beyond it a vector would tell nothing.
-constexpr double kMaxTolerance = 0.1;
+constexpr const char* kJumps = "its answer depends on the order in which sums are rounded: it jumps too far to tell right from wrong";
+// Beyond it a vector would tell nothing, unless errors were seen to move its answer further.
+constexpr double kMaxTolerance = 0.1, kMaxSettledTolerance = 0.5;
+// Shares of what the order of a sum changes, by which an answer that moves far is shaken as well.
+constexpr double kMoreShakes[] = {0.5, -0.5, 0.7, -0.7, 0.85, -0.85};
 
 // Operations up to which an answer is shaken even if nothing in the model jumps: random inputs may lie where a difference of large sums
 // is left, and what such an answer drifts by is cheap to see.
@@ -187,7 +190,7 @@ class GoldenMaker {
     for (const GivenVector& vector : options_.given) {
       MLC_ASSIGN(GoldenVector golden, answered(vector, options_.work));
       golden.name = name_for(vector, set.vectors);
-      set.vectors.push_back(std::move(golden));
+      set.vectors.push_back(settled(std::move(golden)));
     }
     return set;
   }
@@ -212,7 +215,7 @@ class GoldenMaker {
       }
       golden->name = vector.source;
       shorten(golden->outputs);
-      set.vectors.push_back(std::move(*golden));
+      set.vectors.push_back(settled(std::move(*golden)));
     }
     return set;
   }
@@ -420,6 +423,7 @@ class GoldenMaker {
     Trial& first = *chosen_;
     const double enough = left_ - kWorkToRedraw;
     GoldenVector best = measured(std::move(first.golden), first.choice.sizes);
+    GoldenVector steadiest = best;  // of those that jump
     for (size_t k = 0; k < std::size(kDrawings) && worth(best) < kEnoughShown && left_ > std::max(enough, 0.0); ++k) {
       // Integers differ by the seed alone.
       if (k == first.drawing || (!takes_free_floats() && k > 0 && kDrawings[k].seed == kDrawings[k - 1].seed)) continue;
@@ -428,17 +432,45 @@ class GoldenMaker {
       if (!other || !is_informative(other->outputs) || most_worth(*other) < kGainToMeasure * worth(best)) continue;
       GoldenVector golden = measured(std::move(*other), first.choice.sizes);
       if (worth(golden) > worth(best)) best = std::move(golden);
+      else if (least_spread(golden) < least_spread(steadiest)) steadiest = std::move(golden);
     }
-    return best;
+    return tells_something(best) ? best : settled(std::move(steadiest));
   }
 
   GoldenVector measured(GoldenVector golden, const Sizes& sizes) {
     golden = finished(std::move(golden), sizes);
+    see_what_shows(golden);
+    return golden;
+  }
+
+  void see_what_shows(GoldenVector& golden) {
     const double work = std::min(kWorkToShow, left_);
     double rest = work;
     golden.shown = shown_by(oracle_, golden, options_.tolerance, golden.work, rest);
     left_ -= work - rest;
-    return golden;
+  }
+
+  // An answer that jumps is one of many right ones, which in a network of codes may all be as far from each other as two errors in one
+  // of them. It is shaken until that distance is known well. With a tolerance that allows for it the vector tells something if errors
+  // in most statements move the answer further; else it stays one that does not.
+  GoldenVector settled(GoldenVector golden) {
+    if (tells_something(golden) || !std::isfinite(least_spread(golden))) return golden;
+    GoldenVector other = golden;
+    other.is_settled = true;
+    for (const double share : kMoreShakes)
+      if (!shake(other, share * std::max(kJitter, coarsest_step_))) return golden;
+    see_what_shows(other);
+    return tells_something(other) && other.shown.tried > 0 && other.shown.share() >= kEnoughSettled ? other : golden;
+  }
+
+  // Of the outputs that are numbers.
+  static double least_spread(const GoldenVector& golden) {
+    double least = INFINITY;
+    for (size_t k = 0; k < golden.outputs.size(); ++k) {
+      if (std::isinf(golden.spread_of(k))) return INFINITY;
+      if (is_recorded(golden.outputs[k])) least = std::min(least, golden.spread_of(k));
+    }
+    return least;
   }
 
   std::vector<GoldenVector> pictures() {
@@ -492,6 +524,7 @@ class GoldenMaker {
       kept = finished(std::move(*golden), choice.sizes);
       if (tells_something(*kept) || left_ <= 0) break;
     }
+    if (kept) kept = settled(std::move(*kept));
     return kept;
   }
 
@@ -545,6 +578,14 @@ class GoldenMaker {
     return outputs;
   }
 
+  // Notes how far the answer moves; false: there is too much work for it.
+  bool shake(GoldenVector& golden, double jitter) {
+    const auto shaken = answer(golden.inputs, options_.work, jitter);
+    if (!shaken.ok()) return false;
+    for (size_t k = 0; k < golden.outputs.size(); ++k) golden.spread[k] = std::max(golden.spread[k], spread_of(golden.outputs[k], (*shaken)[k]));
+    return true;
+  }
+
   GoldenVector finished(GoldenVector golden, const Sizes& sizes) {
     for (const ir::Sym* sym : finder_.extents()) golden.extents[sym->name] = sizes.at(sym);
     golden.operations = estimate(oracle_, sizes).operations;
@@ -554,13 +595,10 @@ class GoldenMaker {
       // What drifts and does not jump drifts as far the other way.
       if (!has_sums_ || (!may_jump_ && jitter < 0)) break;
       if (!may_jump_ && coarsest_step_ == 0 && golden.operations > kAlwaysShaken) break;
-      const auto shaken = answer(golden.inputs, options_.work, jitter);
-      if (!shaken.ok()) {
-        // How far it moves is not known: a right variant might be off by any step.
-        golden.spread.assign(golden.outputs.size(), INFINITY);
-        break;
-      }
-      for (size_t k = 0; k < golden.outputs.size(); ++k) golden.spread[k] = std::max(golden.spread[k], spread_of(golden.outputs[k], (*shaken)[k]));
+      if (shake(golden, jitter)) continue;
+      // How far it moves is not known: a right variant might be off by any step.
+      golden.spread.assign(golden.outputs.size(), INFINITY);
+      break;
     }
     // What drifts and does not jump is off by less: steps of a thousand sums rarely agree.
     if (!may_jump_)
@@ -610,7 +648,14 @@ Result<GoldenSet> make_golden(const nest::Function& oracle, const GoldenOptions&
 
 std::string golden_name(const std::string& program, const GoldenVector& golden) { return golden.name.empty() ? program : program + "/" + golden.name; }
 
-bool GoldenVector::tells(size_t output) const { return is_recorded(outputs[output]) && 4 * spread_of(output) <= kMaxTolerance; }
+double GoldenVector::tolerance_of(size_t output, double least) const { return std::max(least, (is_settled ? 2 : 4) * spread_of(output)); }
+
+bool GoldenVector::tells(size_t output) const {
+  const nest::Tensor& t = outputs[output];
+  // Codes are numbers; what else is no float may be a place, of which one is as wrong as another.
+  const bool may_move_far = is_settled && (is_float(t.dtype) || bits_of(t.dtype) <= 8);
+  return is_recorded(t) && tolerance_of(output, 0) <= (may_move_far ? kMaxSettledTolerance : kMaxTolerance);
+}
 
 bool is_recorded(const nest::Tensor& t) { return t.list_depth == 0 && t.dtype != DType::Str; }
 
@@ -639,7 +684,7 @@ void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden
   for (const format::GoldenArray& output : entry.outputs) {
     const bool is_exact = !is_float(golden.outputs[output.port].dtype) && golden.spread_of(output.port) == 0 && tolerance <= kUsual;
     if (is_exact) entry.tolerance.push_back({output.port, format::Metric::Abs, 0});
-    else entry.tolerance.push_back({output.port, format::Metric::Rel, std::max(tolerance, 4 * golden.spread_of(output.port))});
+    else entry.tolerance.push_back({output.port, format::Metric::Rel, golden.tolerance_of(output.port, tolerance)});
   }
   builder.add_golden(std::move(entry));
 }

@@ -34,6 +34,11 @@ struct GoldenVector {
   std::vector<double> spread;  // empty: nothing moves
   double spread_of(size_t output) const { return output < spread.size() ? spread[output] : 0; }
 
+  // Whether it was shaken many times, as it moves far: then half of the margin does for how far it moves, and it may be off by more.
+  bool is_settled = false;
+
+  // By how much of its largest value a right answer may be off, at least `least`.
+  double tolerance_of(size_t output, double least) const;
   // Whether a variant can be told right from wrong by this output: it is recorded, and does not move too far for that.
   bool tells(size_t output) const;
 };

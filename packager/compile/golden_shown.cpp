@@ -23,11 +23,9 @@ double largest_of(const nest::Tensor& t) {
   return largest;
 }
 
-double tolerance_of(const GoldenVector& golden, size_t output, double tolerance) { return std::max(tolerance, 4 * golden.spread_of(output)); }
-
 bool moves(const GoldenVector& golden, const std::vector<nest::Tensor>& outputs, double tolerance) {
   for (size_t k = 0; k < outputs.size(); ++k)
-    if (golden.tells(k) && !(spread_of(golden.outputs[k], outputs[k]) <= tolerance_of(golden, k, tolerance))) return true;
+    if (golden.tells(k) && !(spread_of(golden.outputs[k], outputs[k]) <= golden.tolerance_of(k, tolerance))) return true;
   return false;
 }
 
@@ -96,7 +94,7 @@ double hidden_share(const GoldenVector& golden, double tolerance) {
   for (size_t k = 0; k < golden.outputs.size(); ++k) {
     const nest::Tensor& t = golden.outputs[k];
     if (!golden.tells(k) || !is_float(t.dtype)) continue;
-    const double least = largest_of(t) * tolerance_of(golden, k, tolerance);
+    const double least = largest_of(t) * golden.tolerance_of(k, tolerance);
     all += static_cast<uint64_t>(t.elements());
     for (uint64_t i = 0; i < static_cast<uint64_t>(t.elements()); ++i) {
       const double v = std::fabs(number(t, i));

@@ -73,7 +73,7 @@ struct FoldCode {
   std::optional<SumIn> multiply_add;
   FactorCode x, y;
   std::vector<Affine> conditions;
-  // Only one operand varies along the lanes, only the other along the map dim `group` of the program: several rows of
+  // Only one operand varies along the lanes, only the other along the map dim `group` of the program: many rows of
   // that dim are computed together and kept until their turn comes.
   bool grouped = false, x_is_vector = false;
 };
@@ -83,14 +83,12 @@ struct Register {
   bool uniform = false;
 };
 
-constexpr int64_t kGroup = 8;
-
 struct BlockProgram {
   std::string source;
   std::vector<const ir::Dim*> dims;     // slots: map dims first, in order, then fold dims
   std::vector<int64_t> extents;
   size_t map_dims = 0;
-  int group = -1;                       // map dim whose rows are taken kGroup at a time, or -1
+  int group = -1;                       // map dim of which many rows are taken at a time, or -1
   int lane = -1;                        // slot of the lane dim; -1: a single point
   std::vector<int> dim_reg;             // registers that hold the dims' values, or -1
   std::vector<Register> registers;

@@ -140,7 +140,9 @@ void BlockCompiler::sum_of_products(const Expr* e, Scope& scope, FoldCode& code)
   bool one = !has_lanes || (!varies(code.x, lane) && !varies(code.y, lane));
   for (const Affine& a : code.conditions) one = one && lane_step(a) == 0;
   code.totals.push_back(new_register(class_of(e->type.dtype), one));
-  if (!one) group(code);
+  bool is_outermost = true;  // rows are kept for one point of the map, not of a fold around
+  for (const Scope* s = &scope; s; s = s->parent) is_outermost = is_outermost && s->fold_dims == 0 && !s->join;
+  if (!one && is_outermost) group(code);
 }
 
 // Takes rows of a map dim together where only one operand varies along the lanes, and only the other along that dim.

@@ -47,6 +47,7 @@ class BlockCompiler {
     bool reads = false;   // contains a load
     bool vars = false;    // contains a Var, of a combiner
     std::optional<Affine> affine;
+    std::optional<ir::Scalar> constant;  // it follows from symbols alone
   };
   // Where instructions go. Scopes nest: the arm of a Select (other mask, same list), the body of a fold (own list).
   struct Scope {
@@ -71,6 +72,7 @@ class BlockCompiler {
   void analyse(const Expr* root);
   void analyse_join(const Expr* root);
   void merge(Facts& facts, const Expr* operand) const;
+  std::optional<ir::Scalar> constant_of(const Expr* e);
   std::optional<Affine> affine(const Expr* e);
   std::pair<__int128, __int128> range(const Affine& a) const;
   bool inside(const Affine& a, int64_t extent) const;

@@ -57,7 +57,8 @@ void BlockCompiler::analyse(const Expr* root) {
       else fail("dim '" + e->dim->name + "' is not bound here");
     }
     if (e->type.lanes != 1) fail("vector in a nest");
-    if (!failed()) n.affine = affine(e);
+    if (!failed()) n.constant = constant_of(e);
+    if (!failed()) n.affine = n.constant && e->type == ir::Type{DType::I64, 1} ? Affine{n.constant->i, {}} : affine(e);
     facts_.emplace(e, std::move(n));
   });
 }
@@ -79,6 +80,29 @@ void BlockCompiler::merge(Facts& facts, const Expr* operand) const {
   facts.vars |= m.vars;
 }
 
+// Sizes that were computed, also in floats, are numbers here.
+std::optional<ir::Scalar> BlockCompiler::constant_of(const Expr* e) {
+  const auto arg = [&](size_t i) -> const std::optional<ir::Scalar>& { return facts_.at(e->args[i]).constant; };
+  switch (e->op) {
+    case Op::Const: return ir::Scalar{e->i, e->f};
+    case Op::Sym: {
+      const ir::Scalar value{evaluator_.integer(e), 0};
+      if (evaluator_.fault.failed) fail(evaluator_.fault.message);
+      return value;
+    }
+    case Op::Dim: case Op::Var: case Op::Load: case Op::Fold: case Op::Field: case Op::Fma: return std::nullopt;
+    case Op::Select: return arg(0) ? arg(arg(0)->i ? 1 : 2) : std::nullopt;
+    case Op::And: case Op::Or:
+      if (!arg(0) || !arg(1)) return std::nullopt;
+      return ir::Scalar{e->op == Op::And ? arg(0)->i && arg(1)->i : arg(0)->i || arg(1)->i, 0};
+    default: break;
+  }
+  const bool known = !e->args.empty() && e->args.size() <= 2 && arg(0) && (e->args.size() == 1 || arg(1));
+  if (!known) return std::nullopt;
+  const DType from = e->args[0]->type.dtype;
+  return e->args.size() == 1 ? ir::apply_unary(e->op, from, e->type.dtype, *arg(0)) : ir::apply_binary(e->op, from, *arg(0), *arg(1));
+}
+
 std::optional<Affine> BlockCompiler::affine(const Expr* e) {
   if (e->type != ir::Type{DType::I64, 1}) return std::nullopt;
   auto arg = [&](size_t i) -> const std::optional<Affine>& { return facts_.at(e->args[i]).affine; };
@@ -88,11 +112,6 @@ std::optional<Affine> BlockCompiler::affine(const Expr* e) {
   auto scaled = [](Affine a, int64_t by) { return scale(a, by) ? std::optional(std::move(a)) : std::nullopt; };
   Affine r;
   switch (e->op) {
-    case Op::Const: r.c = e->i; return r;
-    case Op::Sym:
-      r.c = evaluator_.integer(e);
-      if (evaluator_.fault.failed) fail(evaluator_.fault.message);
-      return r;
     case Op::Dim: {
       const Phase phase = phase_of(e->dim);
       r.k.assign(static_cast<size_t>(slot_.at(e->dim)) + 1, 0);

@@ -5,12 +5,13 @@
 //   block_arithmetic.cpp  operations on registers
 //   block_memory.cpp      loads and stores
 //   block_fold.cpp        folds
-//   block_products.cpp    sums of products, nearly all the work of a model
+//   block_products.cpp    sums of products, nearly all the work of a model (block_tile.h: the loop within)
 //
 // A register has room for `max_lanes` values (or for one, if it is uniform), of which the present block uses `lanes_`.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -28,8 +29,9 @@ class BlockMachine {
 
   // Lanes a block may have, at least 1.
   int64_t max_lanes() const { return max_lanes_; }
-  // Computes and stores lanes first .. first + lanes of the row whose other map dims are in `row`.
-  void run_block(const std::vector<int64_t>& row, int64_t first, int64_t lanes);
+  // Computes and stores lanes first .. first + lanes of the row whose other map dims are in `row`. The next of `rows_ahead` calls are
+  // going to be the same for one row of the group after the other, this one being the first.
+  void run_block(const std::vector<int64_t>& row, int64_t first, int64_t lanes, int64_t rows_ahead);
 
   bool failed() const { return fault_.failed; }
   const Fault& fault() const { return fault_; }
@@ -122,7 +124,28 @@ class BlockMachine {
   template <class T>
   void sum_rows(const FoldCode& f, T* total, int64_t rows);
   template <class T>
-  void add_products(const FoldCode& f, T* total, int64_t rows);
+  void add_products(const FoldCode& f, T* total);
+  template <class T>
+  void gather_products(const FoldCode& f, T* total, int64_t rows);
+  template <class T>
+  void multiply_panels(const FoldCode& f, T* total, int64_t rows);
+  template <class T>
+  bool is_finite(const FactorCode& f);
+  // Elements at which the loads of a factor stand.
+  struct At {
+    int64_t of = 0, less = 0;
+  };
+  At at(const FactorCode& f) const;
+  // A matrix in memory.
+  template <class T>
+  struct RowsOf {
+    const T* first;
+    int64_t row, step;
+  };
+  template <class T>
+  RowsOf<T> other_rows(const FoldCode& f, int64_t rows);
+  template <class T>
+  const T* lanes_of(const FactorCode& f, const At& from, size_t inner, int64_t k, int64_t first, int64_t n, std::vector<T>& memory, int64_t& step);
   template <class T>
   const T* factors(const FactorCode& f, int64_t of, int64_t less, int slot, int64_t n, std::vector<T>& memory, int64_t& step);
   // Lanes [first, second) where all conditions of the fold hold, at step `k` of its innermost dim.
@@ -140,8 +163,19 @@ class BlockMachine {
   using Numbers = std::tuple<std::vector<float>, std::vector<double>, std::vector<uint32_t>, std::vector<uint64_t>>;
   // Rows of a group that were computed together.
   struct Kept {
-    std::vector<int64_t> key;  // map dims, the group's rounded down, lanes; empty: nothing yet
-    Numbers sums;
+    std::vector<int64_t> key;  // map dims but the group's, lanes; empty: nothing yet
+    int64_t first = 0, rows = 0;
+    Numbers sums;              // each row as many whole units of lanes (block_tile.h)
+  };
+  // What some steps of a grouped sum multiply.
+  template <class T>
+  struct Panels {
+    std::vector<T> x;  // along the lanes: of each unit of lanes its steps; 0 where a lane does not count
+    std::vector<T> y;  // along the group, if it has to be brought together: of each row its steps
+    std::vector<std::pair<int64_t, int64_t>> lanes;  // that count, of each step
+    bool is_partial = false;                         // somewhere not all of them
+    int64_t first_step = 0;                          // of all steps of the sum
+    At y_at;                                         // of the other factor, at the sum's first step
   };
 
   const BlockProgram& program_;
@@ -157,6 +191,9 @@ class BlockMachine {
   std::vector<int64_t> key_, bounds_;  // of the sum at hand: kept here for their memory alone
   std::vector<Edge> edges_;
   Numbers x_factors_, y_factors_;
+  std::tuple<Panels<float>, Panels<double>, Panels<uint32_t>, Panels<uint64_t>> panels_;  // of the sum at hand
+  std::vector<std::optional<bool>> finite_;  // by fold: what is multiplied with the lanes, as far as it was asked for
+  int64_t rows_ahead_ = 1;                   // of the group, from the present one on
 };
 
 }  // namespace mlc::nest

@@ -1,9 +1,13 @@
 // Sums of products of two factors, both affine, under affine conditions: no instructions, but loops that step through memory.
-// The lanes are the inner loop, or, where only one operand varies along them, lanes by kGroup rows of another map dim.
+// The lanes are the inner loop. Where only one operand varies along them, and only the other along another map dim, rows of that dim are
+// computed together: what some steps multiply is brought into panels, of which tiles are multiplied (block_tile.h).
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "packager/nest/block_machine.h"
+#include "packager/nest/block_tile.h"
 
 namespace mlc::nest {
 
@@ -25,17 +29,6 @@ void multiply_add(T* total, const T* x, int64_t x_step, const T* y, int64_t y_st
   }
 }
 
-// The same for kGroup rows at once, total[lane][row]: each row has a factor of its own.
-template <class T>
-void multiply_add_rows(T* __restrict total, const T* x, int64_t x_step, const T* factors, int64_t n) {
-  T factor[kGroup];
-  std::copy_n(factors, kGroup, factor);
-  for (int64_t i = 0; i < n; ++i) {
-    const T v = x[i * x_step];
-    for (int64_t r = 0; r < kGroup; ++r) total[i * kGroup + r] += v * factor[r];
-  }
-}
-
 template <class T>
 T number(const ir::Scalar& s) {
   return std::is_floating_point_v<T> ? static_cast<T>(s.f) : static_cast<T>(s.i);
@@ -43,13 +36,19 @@ T number(const ir::Scalar& s) {
 
 int64_t floor_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
 
+// Steps that are brought into panels before they are multiplied, and rows of a group that are computed together at most: panels and sums
+// stay in a cache of half a megabyte.
+constexpr int64_t kSteps = 256, kMostRows = 128;
+
+int64_t rounded_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
 }  // namespace
 
 void BlockMachine::sum_of_products(const FoldCode& f) {
   with_sum(*f.multiply_add, [&]<class T>(T) {
     const int64_t n = count(f.totals[0]);
     const T* total = sums_of_row<T>(f);
-    for (int64_t i = 0; i < n; ++i) set_sum(f.totals[0], i, total[i * (f.grouped ? kGroup : 1)]);
+    for (int64_t i = 0; i < n; ++i) set_sum(f.totals[0], i, total[i]);
   });
   wrap(f.wide, f.totals[0]);
 }
@@ -59,23 +58,24 @@ template <class T>
 const T* BlockMachine::sums_of_row(const FoldCode& f) {
   Kept& kept = kept_[static_cast<size_t>(&f - program_.folds.data())];
   std::vector<T>& sums = std::get<std::vector<T>>(kept.sums);
-  sums.resize(static_cast<size_t>((f.grouped ? kGroup : 1) * max_lanes_));
   if (!f.grouped) {
+    sums.assign(static_cast<size_t>(max_lanes_), T{});
     sum_rows(f, sums.data(), 1);
     return sums.data();
   }
   const size_t group = static_cast<size_t>(program_.group);
-  const int64_t now = point_[group], first = now / kGroup * kGroup;
+  const int64_t now = point_[group], width = rounded_up(lanes_, kUnit<T>);
   key_.assign(point_.begin(), point_.begin() + static_cast<ptrdiff_t>(program_.map_dims));
-  key_[group] = first;
+  key_[group] = 0;
   key_.push_back(lanes_);
-  if (key_ != kept.key) {
-    point_[group] = first;
-    sum_rows(f, sums.data(), std::min(kGroup, extent(program_.group) - first));
-    point_[group] = now;
+  if (key_ != kept.key || now < kept.first || now >= kept.first + kept.rows) {
     kept.key = key_;
+    kept.first = now;
+    kept.rows = std::min(rows_ahead_, kMostRows);
+    sums.assign(static_cast<size_t>(rounded_up(kept.rows, kTileRows) * width), T{});
+    sum_rows(f, sums.data(), kept.rows);
   }
-  return sums.data() + (now - first);
+  return sums.data() + (now - kept.first) * width;
 }
 
 // Inline are the parts of the loop over points: code for shared libraries calls other members by way of a table.
@@ -132,52 +132,157 @@ inline const T* BlockMachine::factors(const FactorCode& f, int64_t of, int64_t l
   return values;
 }
 
-// The innermost folded dim.
+// Elements at the first lane, where the folded dims stand.
+inline BlockMachine::At BlockMachine::at(const FactorCode& f) const { return {value_of(f.of.linear), f.less ? value_of(f.less->linear) : 0}; }
+
+// `n` values along the lanes from the `first` on, at step `k` of the folded dim `inner` from `from`.
 template <class T>
-void BlockMachine::add_products(const FoldCode& f, T* total, int64_t rows) {
+inline const T* BlockMachine::lanes_of(const FactorCode& f, const At& from, size_t inner, int64_t k, int64_t first, int64_t n, std::vector<T>& memory,
+                                       int64_t& step) {
+  const auto element = [&](const AccessCode& c, int64_t at) { return at + k * c.linear.k[inner] + first * lane_step(c.linear); };
+  return factors<T>(f, element(f.of, from.of), f.less ? element(*f.less, from.less) : 0, program_.lane, n, memory, step);
+}
+
+// The innermost folded dim, of one row.
+template <class T>
+void BlockMachine::add_products(const FoldCode& f, T* total) {
   const size_t inner = static_cast<size_t>(f.dims.back());
   const int64_t n = count(f.totals[0]);
-  // Elements at the first lane and of the first step, and how far the next step is from there.
-  struct At {
-    const FactorCode& code;
-    int64_t of, less, of_step, less_step, of_lane, less_lane;
-  };
-  const auto at = [&](const FactorCode& c) {
-    const bool less = c.less.has_value();
-    return At{c, value_of(c.of.linear), less ? value_of(c.less->linear) : 0, c.of.linear.k[inner], less ? c.less->linear.k[inner] : 0,
-              lane_step(c.of.linear), less ? lane_step(c.less->linear) : 0};
-  };
-  const At x = at(f.grouped && !f.x_is_vector ? f.y : f.x), y = at(f.grouped && !f.x_is_vector ? f.x : f.y);
-  std::vector<T> &x_memory = std::get<std::vector<T>>(x_factors_), &y_memory = std::get<std::vector<T>>(y_factors_);
-  x_memory.resize(static_cast<size_t>(2 * max_lanes_));
-  y_memory.resize(static_cast<size_t>(2 * std::max(max_lanes_, kGroup)));
-  T of_rows[kGroup] = {};
-  for (size_t c = 0; c < bounds_.size(); ++c) bounds_[c] = value_of(f.conditions[c]);
-  for (Edge& e : edges_) e.base = value_of(*e.index);
+  const At x = at(f.x), y = at(f.y);
   for (int64_t k = 0, end = program_.extents[inner]; k < end; ++k) {
     const auto [first, last] = lanes_that_count(f, k, n);
     if (first >= last) continue;
     if (!edges_hold(f, k, first, last)) return;
     int64_t x_step = 0, y_step = 0;
-    const T* xs = factors<T>(x.code, x.of + k * x.of_step + first * x.of_lane, x.less + k * x.less_step + first * x.less_lane, program_.lane, last - first,
-                             x_memory, x_step);
-    const int along = f.grouped ? program_.group : program_.lane;
-    const int64_t from = f.grouped ? 0 : first;
-    const T* ys = factors<T>(y.code, y.of + k * y.of_step + from * y.of_lane, y.less + k * y.less_step + from * y.less_lane, along,
-                             f.grouped ? rows : last - first, y_memory, y_step);
-    if (!f.grouped) {
-      multiply_add(total + first, xs, x_step, ys, y_step, last - first);
-      continue;
-    }
-    for (int64_t r = 0; r < rows; ++r) of_rows[r] = ys[r * y_step];
-    multiply_add_rows(total + first * kGroup, xs, x_step, of_rows, last - first);
+    const T* xs = lanes_of<T>(f.x, x, inner, k, first, last - first, std::get<std::vector<T>>(x_factors_), x_step);
+    const T* ys = lanes_of<T>(f.y, y, inner, k, first, last - first, std::get<std::vector<T>>(y_factors_), y_step);
+    multiply_add(total + first, xs, x_step, ys, y_step, last - first);
   }
 }
 
-// Sums over all folded dims of `rows` rows (of one, unless the fold is grouped).
+// The innermost folded dim of a grouped sum: its steps go to the panels, which are multiplied whenever they are full.
+template <class T>
+void BlockMachine::gather_products(const FoldCode& f, T* total, int64_t rows) {
+  const size_t inner = static_cast<size_t>(f.dims.back());
+  const FactorCode& vector = f.x_is_vector ? f.x : f.y;
+  const At x = at(vector);
+  const int64_t n = lanes_, width = rounded_up(n, kUnit<T>);
+  Panels<T>& panels = std::get<Panels<T>>(panels_);
+  for (int64_t k = 0, end = program_.extents[inner]; k < end; ++k) {
+    if (panels.lanes.size() == static_cast<size_t>(kSteps)) multiply_panels(f, total, rows);
+    auto [first, last] = lanes_that_count(f, k, n);
+    if (first >= last) first = last = 0;
+    if (first < last && !edges_hold(f, k, first, last)) return;
+    int64_t step = 0;
+    const T* xs = first < last ? lanes_of<T>(vector, x, inner, k, first, last - first, std::get<std::vector<T>>(x_factors_), step) : nullptr;
+    T* to = panels.x.data() + static_cast<int64_t>(panels.lanes.size()) * kUnit<T>;
+    for (int64_t lane = 0; lane < width; lane += kUnit<T>, to += kSteps * kUnit<T>) {
+      const int64_t begin = std::clamp(lane, first, last), stop = std::clamp(lane + kUnit<T>, first, last);
+      if (stop - begin < kUnit<T>) std::fill_n(to, kUnit<T>, T{});
+      const T* from = xs + (begin - first) * step;
+      if (step == 1) std::copy_n(from, stop - begin, to + (begin - lane));
+      else
+        for (int64_t i = 0; i < stop - begin; ++i) to[begin - lane + i] = from[i * step];
+    }
+    panels.lanes.emplace_back(first, last);
+    panels.is_partial = panels.is_partial || last - first < n;
+  }
+}
+
+// The other operand's values of the steps in the panels, as rows: where they lie, if they are evenly apart there, else brought into a panel.
+template <class T>
+BlockMachine::RowsOf<T> BlockMachine::other_rows(const FoldCode& f, int64_t rows) {
+  const FactorCode& y = f.x_is_vector ? f.y : f.x;
+  Panels<T>& panels = std::get<Panels<T>>(panels_);
+  const size_t inner = static_cast<size_t>(f.dims.back()), group = static_cast<size_t>(program_.group);
+  const auto along = [&](const std::optional<AccessCode>& c, size_t d) { return c ? c->linear.k[d] : 0; };
+  // Steps one after another that are evenly apart.
+  int64_t run = extent(f.dims.back());
+  size_t merged = 1;
+  for (; merged < f.dims.size(); ++merged) {
+    const size_t d = static_cast<size_t>(f.dims[f.dims.size() - 1 - merged]);
+    if (y.of.linear.k[d] != run * y.of.linear.k[inner] || along(y.less, d) != run * along(y.less, inner)) break;
+    run *= extent(static_cast<int>(d));
+  }
+  const bool whole = !y.less && !y.constant && is_stored_as<T>(y.of.dtype);
+  if (whole && merged == f.dims.size()) {
+    const T* first = reinterpret_cast<const T*>(arrays_[y.of.array].bytes.data()) + panels.y_at.of + panels.first_step * y.of.linear.k[inner];
+    return {first, y.of.linear.k[group], y.of.linear.k[inner]};
+  }
+  const int64_t end = panels.first_step + static_cast<int64_t>(panels.lanes.size());
+  for (int64_t s = panels.first_step; s < end;) {
+    const int64_t n = std::min(end, (s / run + 1) * run) - s;
+    At from = panels.y_at;
+    int64_t rest = s;
+    for (size_t d = f.dims.size(); d-- > 0;) {
+      const int64_t at = rest % extent(f.dims[d]);
+      rest /= extent(f.dims[d]);
+      from.of += at * y.of.linear.k[static_cast<size_t>(f.dims[d])];
+      from.less += at * along(y.less, static_cast<size_t>(f.dims[d]));
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      int64_t step = 0;
+      const T* values = factors<T>(y, from.of + r * y.of.linear.k[group], from.less + r * along(y.less, group), f.dims.back(), n, std::get<std::vector<T>>(y_factors_), step);
+      T* to = panels.y.data() + r * kSteps + (s - panels.first_step);
+      for (int64_t i = 0; i < n; ++i) to[i] = values[i * step];
+    }
+    s += n;
+  }
+  return {panels.y.data(), kSteps, 1};
+}
+
+// Whether a factor is finite wherever it is read: then a product with 0 adds nothing.
+template <class T>
+bool BlockMachine::is_finite(const FactorCode& f) {
+  if constexpr (!std::is_floating_point_v<T>) return true;
+  const double most = static_cast<double>(std::numeric_limits<T>::max()) / 4;  // of what is less as well: the difference is finite
+  const auto all = [&](const AccessCode& c) {
+    if (!is_float(c.dtype)) return true;
+    std::vector<T> values(1024);
+    const Tensor& t = arrays_[c.array];
+    const int64_t size = std::max<int64_t>(0, t.elements());
+    for (int64_t at = 0; at < size; at += 1024) {
+      const int64_t n = std::min<int64_t>(1024, size - at);
+      read_row(Row{t.bytes.data(), c.dtype, at, 1}, n, values.data());
+      if (!std::all_of(values.begin(), values.begin() + n, [&](T v) { return std::fabs(static_cast<double>(v)) <= most; })) return false;
+    }
+    return true;
+  };
+  return all(f.of) && (!f.less || all(*f.less)) && (!f.constant || std::fabs(f.constant->f) <= most);
+}
+
+// Adds the products of the steps in the panels, which are empty then. Lanes that do not count are 0 there, unless that would show.
+template <class T>
+void BlockMachine::multiply_panels(const FoldCode& f, T* total, int64_t rows) {
+  Panels<T>& panels = std::get<Panels<T>>(panels_);
+  const int64_t steps = static_cast<int64_t>(panels.lanes.size()), width = rounded_up(lanes_, kUnit<T>);
+  if (steps == 0) return;
+  const RowsOf<T> y = other_rows<T>(f, rows);
+  std::optional<bool>& finite = finite_[static_cast<size_t>(&f - program_.folds.data())];
+  if (panels.is_partial && !finite) finite = is_finite<T>(f.x_is_vector ? f.y : f.x);
+  const bool tiles = !panels.is_partial || *finite;
+  for (int64_t lane = 0; lane < width; lane += kUnit<T>) {
+    const T* x = panels.x.data() + lane * kSteps;
+    for (int64_t r = 0; tiles && r < rows; r += kTileRows) {
+      Tile<T> tile{total + r * width + lane, width, x, {}, y.step, steps};
+      for (int64_t i = 0; i < kTileRows; ++i) tile.y[i] = y.first + std::min(r + i, rows - 1) * y.row;
+      add_tile(tile);
+    }
+    for (int64_t s = 0; !tiles && s < steps; ++s) {
+      const auto [first, last] = panels.lanes[static_cast<size_t>(s)];
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t i = std::max(lane, first); i < std::min(lane + kUnit<T>, last); ++i)
+          total[r * width + i] += x[s * kUnit<T> + i - lane] * y.first[r * y.row + s * y.step];
+    }
+  }
+  panels.first_step += steps;
+  panels.lanes.clear();
+  panels.is_partial = false;
+}
+
+// Adds to `rows` rows (one, unless the fold is grouped) the sums over all folded dims.
 template <class T>
 void BlockMachine::sum_rows(const FoldCode& f, T* total, int64_t rows) {
-  std::fill_n(total, count(f.totals[0]) * (f.grouped ? kGroup : 1), T{});
   for (int d : f.dims) {
     if (extent(d) <= 0) return;
     point_[static_cast<size_t>(d)] = 0;
@@ -187,8 +292,21 @@ void BlockMachine::sum_rows(const FoldCode& f, T* total, int64_t rows) {
     for (size_t i = 0; i < c->axes.size(); ++i)
       if (!c->axes[i].inside) edges_.push_back({c, i, &c->axes[i].at, 0});
   bounds_.resize(f.conditions.size());
+  for (Numbers* memory : {&x_factors_, &y_factors_}) std::get<std::vector<T>>(*memory).resize(static_cast<size_t>(2 * std::max(max_lanes_, kSteps)));
+  if (f.grouped) {
+    Panels<T>& panels = std::get<Panels<T>>(panels_);
+    panels.x.resize(static_cast<size_t>(kSteps * rounded_up(max_lanes_, kUnit<T>)));
+    panels.y.resize(static_cast<size_t>(kSteps * kMostRows));
+    panels.lanes.clear();
+    panels.is_partial = false;
+    panels.first_step = 0;
+    panels.y_at = at(f.x_is_vector ? f.y : f.x);
+  }
   for (;;) {
-    add_products(f, total, rows);
+    for (size_t c = 0; c < bounds_.size(); ++c) bounds_[c] = value_of(f.conditions[c]);
+    for (Edge& e : edges_) e.base = value_of(*e.index);
+    if (f.grouped) gather_products(f, total, rows);
+    else add_products(f, total);
     if (fault_.failed) return;
     size_t k = f.dims.size() - 1;
     for (; k > 0; --k) {
@@ -197,8 +315,9 @@ void BlockMachine::sum_rows(const FoldCode& f, T* total, int64_t rows) {
       if (++at < extent(d)) break;
       at = 0;
     }
-    if (k == 0) return;
+    if (k == 0) break;
   }
+  if (f.grouped) multiply_panels(f, total, rows);
 }
 
 }  // namespace mlc::nest

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <mutex>
 
 #include "base/run_on_threads.h"
 #include "packager/nest/block_machine.h"
+#include "packager/nest/block_tile.h"
 
 namespace mlc::nest {
 
@@ -25,13 +27,15 @@ BlockMachine::BlockMachine(const BlockProgram& program, std::vector<Tensor>& arr
   }
   memory_.resize(words);
   kept_.resize(program.folds.size());
+  finite_.resize(program.folds.size());
   lanes_ = max_lanes_;
   for (const auto& [reg, value] : program.constants)
     for (int64_t i = 0, n = count(reg); i < n; ++i) set(reg, i, value);
 }
 
-void BlockMachine::run_block(const std::vector<int64_t>& row, int64_t first, int64_t lanes) {
+void BlockMachine::run_block(const std::vector<int64_t>& row, int64_t first, int64_t lanes, int64_t rows_ahead) {
   lanes_ = lanes;
+  rows_ahead_ = rows_ahead;
   for (size_t d = 0; d < program_.map_dims; ++d) {
     const int slot = static_cast<int>(d);
     if (slot != program_.lane) {
@@ -98,10 +102,10 @@ Rows rows_of(const BlockProgram& p, unsigned threads) {
   rows.lanes = p.lane < 0 ? 1 : p.extents[static_cast<size_t>(p.lane)];
   const bool ordered = std::find(p.pushes.begin(), p.pushes.end(), true) != p.pushes.end();
   if (!ordered && work >= kLeastWork) rows.threads = static_cast<unsigned>(std::min<int64_t>(std::max(1u, threads), rows.count));
-  rows.chunk = std::max<int64_t>(1, rows.count / (static_cast<int64_t>(rows.threads) * 8));
+  rows.chunk = std::max<int64_t>(1, rows.count / (static_cast<int64_t>(rows.threads) * (p.group >= 0 ? 4 : 8)));
   if (p.group >= 0) {
     const int64_t whole = p.extents[static_cast<size_t>(p.group)];
-    const int64_t unit = rows.count > whole ? whole : kGroup;  // chunks do not cut through the group's dim
+    const int64_t unit = rows.count > whole ? whole : 2 * kTileRows;  // chunks do not cut through the group's dim
     rows.chunk = (rows.chunk + unit - 1) / unit * unit;
     rows.group = std::min(rows.chunk, whole);
   }
@@ -113,28 +117,31 @@ void run_rows(const BlockProgram& p, const Rows& rows, int64_t begin, int64_t en
   std::vector<int64_t> row(p.map_dims, 0);
   for (int64_t first = begin; first < end; first += rows.group)
     for (int64_t lane = 0; lane < rows.lanes; lane += machine.max_lanes())
-      for (int64_t r = first; r < std::min(end, first + rows.group) && !machine.failed(); ++r) {
+      for (int64_t r = first, stop = std::min(end, first + rows.group); r < stop && !machine.failed(); ++r) {
         int64_t rest = r;
         for (size_t k = rows.outer.size(); k-- > 0;) {
           row[rows.outer[k]] = rest % p.extents[rows.outer[k]];
           rest /= p.extents[rows.outer[k]];
         }
-        machine.run_block(row, lane, std::min(machine.max_lanes(), rows.lanes - lane));
+        machine.run_block(row, lane, std::min(machine.max_lanes(), rows.lanes - lane), stop - r);
       }
 }
 
 }  // namespace
 
 double work_of(const BlockProgram& p) {
-  constexpr double kOfInstruction = 1.5, kOfProduct = 0.5;
+  // A grouped sum is mostly products of tiles, and what a step takes to be brought into a panel is shared by all rows.
+  constexpr double kOfInstruction = 1.5, kOfProduct = 0.5, kOfTile = 0.05, kOfPanel = 20;
+  const auto extent = [&](int d) { return d < 0 ? 1.0 : static_cast<double>(std::max<int64_t>(1, p.extents[static_cast<size_t>(d)])); };
+  const double of_group = kOfTile + kOfPanel / (std::min(extent(p.lane), 256.0) * std::min(extent(p.group), 128.0));
   double points = 1, per_point = static_cast<double>(p.code.size() + p.stores.size()) * kOfInstruction;
   for (size_t d = 0; d < p.map_dims; ++d) points *= static_cast<double>(std::max<int64_t>(0, p.extents[d]));
   for (const FoldCode& f : p.folds) {
-    double steps = f.multiply_add ? kOfProduct : static_cast<double>(f.where.size() + f.body.size() + f.join.size() + 1) * kOfInstruction;
+    double steps = f.grouped ? of_group : f.multiply_add ? kOfProduct : static_cast<double>(f.where.size() + f.body.size() + f.join.size() + 1) * kOfInstruction;
     for (int d : f.dims) steps *= static_cast<double>(std::max<int64_t>(0, p.extents[static_cast<size_t>(d)]));
     per_point += steps;
   }
-  return points * per_point;
+  return std::ceil(points * per_point);  // whole numbers add up to the same in any order
 }
 
 void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Function& f, unsigned threads, Fault& fault) {

@@ -212,6 +212,26 @@ TEST_CASE("an output that jumps tells nothing; without another one there is no v
   CHECK(set.vectors[0].tells(1));
 }
 
+TEST_CASE("an answer of codes that jumps whatever is drawn is recorded if errors move it further") {
+  // Of seven codes to either side some thousand lie near ties, so that one of them is always another one.
+  const auto set_of = [](const std::string& size) {
+    Expanded x("graph \"g\" { input %b : u8[64, 64]\n%x = ai.onnx.Cast(%b) { to = 1 }\n%p = ai.onnx.MatMul(%x, %x)\n%c = ai.onnx.Constant() { value_float = 0.01 }\n"
+               "%m = ai.onnx.Mul(%p, %c)\n%s = ai.onnx.Sin(%m)\n%d = ai.onnx.Constant() { value_float = " + size + " }\n%n = ai.onnx.Mul(%s, %d)\n%y = ai.onnx.Round(%n)\noutput %y : f32[*] }");
+    return golden_of(x, {});
+  };
+  const auto set = set_of("7.0");
+  REQUIRE_MESSAGE(set.vectors.size() == 1, set.missing);
+  const compile::GoldenVector& golden = set.vectors[0];
+  CHECK(golden.is_settled);
+  CHECK(golden.tells(0));
+  CHECK(golden.tolerance_of(0, 1e-3) > 0.2);
+  CHECK(golden.tolerance_of(0, 1e-3) < 0.4);
+  CHECK(golden.shown.tried > 0);
+  CHECK(golden.shown.share() >= 0.5);
+  // Where one code is all that there is, no error is larger.
+  CHECK(set_of("1.4").vectors.empty());
+}
+
 TEST_CASE("with floats of 16 bits an answer may be off by some of their steps") {
   Expanded x("graph \"g\" { input %x : f16[8, 8]\n%y = ai.onnx.MatMul(%x, %x)\noutput %y : f16[*] }");
   const double spread = only_one(x).spread[0];
@@ -298,7 +318,7 @@ TEST_CASE("the work of a run is counted, and ends where no more may be done") {
   Expanded x("graph \"g\" { input %x : f32[64, 64]\n%y = ai.onnx.MatMul(%x, %x)\noutput %y : f32[*] }");
   REQUIRE(x.status.ok());
   const auto golden = only_one(x);
-  CHECK(golden.work > 1e5);
+  CHECK(golden.work > 3e4);
   double little = golden.work / 2, much = 2 * golden.work;
   nest::InterpretOptions how;
   how.work = &little;

@@ -146,6 +146,61 @@ TEST_CASE("sums of products of any type are done in steps through memory, with t
   }
 }
 
+// y[n, p] = sum over c, u of x[c, s*p + u - 1] * w[n, c, u], or of w[c, n, u]: more rows, lanes and steps than are taken at once, and numbers
+// that must not meet the zeros of lanes that do not count. What is inside was computed in floats, as exporters write it.
+TEST_CASE("sums of many rows and steps have the bits of single points, whatever the numbers are") {
+  struct Form {
+    int64_t N, P, C, stride;
+    bool turned, wild;
+    DType type = DType::F32;
+  };
+  for (const Form& form : {Form{133, 21, 90, 1, false, false}, {133, 21, 90, 1, true, true}, {9, 300, 5, 1, false, true}, {6, 270, 4, 2, true, false},
+                           {2, 17, 3, 2, false, true}, {5, 19, 90, 1, true, false, DType::F64}, {5, 19, 90, 1, false, false, DType::I32}, {5, 19, 4, 1, true, false, DType::I64}}) {
+    CAPTURE(form.N);
+    CAPTURE(form.P);
+    NestBuilder b;
+    Context& ctx = b.ctx;
+    const int64_t width = form.P * form.stride;
+    const auto k = [&](int64_t v) { return b.k(v); };
+    const auto d = [&](const Dim* of) { return b.d(of); };
+    auto x = b.input("x", form.type, {k(form.C), k(width)});
+    auto w = form.turned ? b.input("w", form.type, {k(form.C), k(form.N), k(3)}) : b.input("w", form.type, {k(form.N), k(form.C), k(3)});
+    auto y = b.output("y", form.type, {k(form.N), k(form.P)});
+    auto n = b.dim("n", form.N), p = b.dim("p", form.P), c = b.dim("c", form.C), u = b.dim("u", 3);
+    const Expr* at = ctx.sub(ctx.add(ctx.mul(d(p), k(form.stride)), d(u)), k(1));
+    const Expr* end = ctx.cast(DType::I64, ctx.unary(Op::Floor, ctx.binary(Op::Mul, ctx.cast(DType::F32, k(2 * width)), b.r(0.5))));
+    auto where = ctx.logical_and(ctx.binary(Op::Le, k(0), at), ctx.binary(Op::Lt, at, end));
+    const Expr* right = form.turned ? b.load(w, {d(c), d(n), d(u)}) : b.load(w, {d(n), d(c), d(u)});
+    b.nest("Conv", {n, p}, {{y, {d(n), d(p)}, ctx.fold({ctx.builtin(Join::Sum), {c, u}, where}, {ctx.binary(Op::Mul, b.load(x, {d(c), at}), right)})}});
+    std::vector<Tensor> inputs{small_numbers(form.type, {form.C, width}, 1), small_numbers(form.type, form.turned ? std::vector{form.C, form.N, int64_t{3}} : std::vector{form.N, form.C, int64_t{3}}, 2)};
+    if (form.wild) {
+      ir::store_element(form.type, inputs[1].bytes.data(), 6, {0, HUGE_VAL});
+      ir::store_element(form.type, inputs[1].bytes.data(), 14, {0, 3e38});
+      ir::store_element(form.type, inputs[0].bytes.data(), 5, {0, HUGE_VAL});
+    }
+    double work = 1e12;
+    const auto fast = interpret(b.fn, inputs, {.work = &work}), slow = b.run(inputs, true);
+    REQUIRE_MESSAGE(fast.ok(), (fast.ok() ? "" : fast.status().message));
+    REQUIRE(slow.ok());
+    CHECK((*fast)[0].bytes == (*slow)[0].bytes);
+    // As a sum of products, and not one operation after the other.
+    CHECK(1e12 - work < 1e4 + 1.5 * static_cast<double>(form.N * form.P * (5 + form.C * 3)));
+  }
+}
+
+TEST_CASE_FIXTURE(NestBuilder, "a sum of products within another fold is made anew for each of its points") {
+  auto x = input("x", DType::F32, {k(4), k(6), k(20)}), w = input("w", DType::F32, {k(7), k(6)});
+  auto y = output("y", DType::F32, {k(7), k(20)});
+  auto n = dim("n", 7), p = dim("p", 20), a = dim("a", 4), c = dim("c", 6);
+  const Expr* sum = ctx.fold({ctx.builtin(Join::Sum), {c}, nullptr}, {ctx.binary(Op::Mul, load(x, {d(a), d(c), d(p)}), load(w, {d(n), d(c)}))});
+  nest("most", {n, p}, {{y, {d(n), d(p)}, ctx.fold({ctx.builtin(Join::Max), {a}, nullptr}, {sum})}});
+  const std::vector<Tensor> inputs{small_numbers(DType::F32, {4, 6, 20}, 1), small_numbers(DType::F32, {7, 6}, 2)};
+  const auto fast = run(inputs), slow = run(inputs, true);
+  REQUIRE(fast.ok());
+  REQUIRE(slow.ok());
+  CHECK((*fast)[0].bytes == (*slow)[0].bytes);
+}
+
 // The same of a proc: y[n] = sum over c of x[c] * (w[n, c] - 3), written as a loop.
 TEST_CASE("loops of procs that only add products of any type give the bits of a sum") {
   for (auto [narrow, sum_type] : {std::pair{DType::F16, DType::F32}, {DType::BF16, DType::F32}, {DType::F32, DType::F32}, {DType::F32, DType::F64},
