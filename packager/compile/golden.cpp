@@ -214,8 +214,9 @@ class GoldenMaker {
         continue;
       }
       golden->name = vector.source;
+      *golden = settled(std::move(*golden));
       shorten(golden->outputs);
-      set.vectors.push_back(settled(std::move(*golden)));
+      set.vectors.push_back(std::move(*golden));
     }
     return set;
   }

@@ -291,6 +291,7 @@ Panels::Panels(ir::Context& ctx, const Contraction& c, const FlatNest& nest, boo
   Facts facts;
   for (const ir::Dim* d : c.batch)
     if (facts.depends(c.b, d)) outer.push_back(d);
+    else if (!facts.depends(c.a, d) && !facts.depends(nest.writes[0].address, d)) conditions.push_back(d);
   count = ctx.ceildiv(c.n->extent, ctx.integer(columns));
   groups = ctx.ceildiv(c.k->extent, ctx.integer(c.group));
   std::vector<const Expr*> extents{count, groups, ctx.integer(columns * c.group)};
@@ -323,6 +324,7 @@ Result<loop::Kernel> pack_numbers(const Job& job, const Contraction& c, const Pa
   const ir::Dim *panel = ctx.declare_dim("panel", last ? ctx.sub(panels.count, whole) : whole), *lane = ctx.declare_dim("lane", ctx.integer(panels.columns));
   FlatNest pack;
   pack.dims = panels.outer;
+  pack.dims.insert(pack.dims.begin(), panels.conditions.begin(), panels.conditions.end());
   pack.dims.push_back(panels.few ? lane : panel);
   pack.dims.insert(pack.dims.end(), c.taps.begin(), c.taps.end());
   pack.dims.push_back(c.k);

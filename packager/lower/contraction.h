@@ -87,6 +87,7 @@ struct Panels {
   const ir::Expr* at(const ir::Expr* panel, const ir::Expr* lane, const ir::Expr* k) const;
 
   std::vector<const ir::Dim*> outer;
+  std::vector<const ir::Dim*> conditions;  // without points, where the product has none (single.cpp)
   const ir::Expr* count = nullptr;   // of panels in a matrix
   const ir::Expr* groups = nullptr;  // along k
   int64_t columns = nest::kPanel;    // of a panel

@@ -66,22 +66,49 @@ bool in_range(ir::Context& ctx, const std::vector<const Expr*>& index, const std
   return true;
 }
 
+namespace {
+
+// The axes of an array that lies row by row, where neighbours whose index is i / n and i % n, n the extent of the second one, are one axis
+// with index i: a reshape whose extents the run decides reads what lies side by side, and divides nothing. They are in range where i is.
+struct Joined {
+  std::vector<const Expr*> shape, index;
+};
+Joined joined(ir::Context& ctx, const std::vector<const Expr*>& shape, const std::vector<const Expr*>& index) {
+  Joined j;
+  for (size_t k = 0; k < index.size(); ++k) {
+    const Expr *i = index[k], *before = k > 0 ? j.index.back() : nullptr;
+    const bool is_pair = before && i->op == Op::FloorMod && before->op == Op::FloorDiv && i->args[0] == before->args[0];
+    if (is_pair && i->args[1] == shape[k] && before->args[1] == shape[k]) {
+      j.index.back() = i->args[0];
+      j.shape.back() = ctx.mul(j.shape.back(), shape[k]);
+      continue;
+    }
+    j.shape.push_back(shape[k]);
+    j.index.push_back(i);
+  }
+  return j;
+}
+
+}  // namespace
+
 const Expr* flat_load(ir::Context& ctx, const nest::Function& f, Params& params, const Expr* load) {
   const nest::Array& array = f.arrays[load->array];
   const std::vector<const Expr*> index(load->args.begin(), load->args.end());
+  const bool by_rows = array.layout.is_row_major() && !params.locals.contains(load->array);
+  const Joined at = by_rows ? joined(ctx, array.shape, index) : Joined{array.shape, index};
   Expr node;
   node.op = Op::Load;
   node.type = load->type;
   node.array = params.of(load->array);
   node.access = load->access;
-  std::vector<const Expr*> args{params.address(ctx, load->array, index)};
+  std::vector<const Expr*> args{by_rows ? nest::address(ctx, array.layout, at.shape, at.index) : params.address(ctx, load->array, index)};
   bool empty_possible = false;  // an array without elements has no place to clamp to
   for (const Expr* n : array.shape) empty_possible |= ir::interval_of(n).lo < 1;
   if (load->access == Access::Proved || (load->access == Access::Clamped && !empty_possible)) {
     // One axis clamped does not say that the others are in range where no condition holds: fusion puts them there.
     node.access = in_range(ctx, index, array.shape) ? Access::Clamped : Access::Proved;
   } else {
-    const Expr* ok = range_condition(ctx, index, array.shape);
+    const Expr* ok = range_condition(ctx, at.index, at.shape);
     node.access = Access::Checked;
     if (ok->is_const() && ok->i) node.access = Access::Clamped;
     else args.push_back(ok);

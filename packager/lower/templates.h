@@ -164,6 +164,10 @@ Result<loop::Kernel> kernel_by(const Job& job, const FlatNest& nest, const Sched
 // The same by the best schedule, point by point unless `tiles`.
 Result<loop::Kernel> kernel_of(const Job& job, const FlatNest& nest, bool tiles = true);
 
+// A product of free extents: what it is where the run finds one column or row comes back as kernels; `nest` is what is left, which has no
+// points there.
+Status split_single(const Job& job, FlatNest& nest, Kernels& kernels);
+
 // A product whose columns lie apart, side by side along the sum (the K of Q * K^T), is changed to read panels from a workspace;
 // the kernel that writes these comes back. Nothing: `nest` is no such product.
 Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels);

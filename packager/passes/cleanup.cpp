@@ -56,16 +56,6 @@ bool merge_equal(ir::Context& ctx, nest::Function& f) {
   return changed;
 }
 
-// Number of operations in an index that are not linear.
-size_t nonlinear_operations(const std::vector<const Expr*>& index) {
-  size_t n = 0;
-  for (const Expr* i : index)
-    ir::walk(i, [&](const Expr* e) {
-      n += e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::Select || e->op == Op::Min || e->op == Op::Max;
-    });
-  return n;
-}
-
 // A plain map of a single load without loads in its index, or of a constant: reading it is reading what it names.
 struct Renaming {
   PlainMap map;
@@ -138,8 +128,7 @@ bool read_through(ir::Context& ctx, nest::Function& f) {
           if (r.value->is_const()) { possible = e->access != ir::Access::Checked; return; }
           const Expr* c = composed(e);
           if (c->op != Op::Load) { possible = false; return; }
-          const size_t before = nonlinear_operations({e->args.begin(), e->args.end()});
-          const size_t after = nonlinear_operations({c->args.begin(), c->args.end()});
+          const size_t before = nonlinear_operations(e), after = nonlinear_operations(c);
           if (after > before && (uses.readers[y].size() > 1 || in_fold(e))) possible = false;
         });
       });

@@ -230,7 +230,7 @@ class Fuser {
     if (own_fold && has_fold(*to.nest)) return false;
     // A push or a condition around it would leave points out: then the work of a fold is not worth guessing about.
     if (own_fold && to.nest->where) return false;
-    if (own_fold && tears_columns(p, s.loads[0])) return false;
+    if (own_fold && tears_columns(to, p, s.loads[0])) return false;
     take_dims(f_.body[reader], p, s.loads[0]);
     replace(reader, p.write->array, p);
     return true;
@@ -293,6 +293,7 @@ class Fuser {
     const Expr* composed_value = composed(ctx_, p, load);
     const auto here = scaling_of(composed_value);
     if (!here || passes::has_fold(here->factor) || mentions_any(here->factor, found->fold->dims)) return false;
+    if (nonlinear_operations(here->load) > nonlinear_operations(load)) return false;  // no tile could read that
     factor = here->factor;
     std::vector<const Expr*> operands{here->load, found->args[0]->args[1 - side]};
     if (side == 1) std::swap(operands[0], operands[1]);
@@ -306,33 +307,51 @@ class Fuser {
     return std::any_of(dims.begin(), dims.end(), [&](const ir::Dim* d) { return ir::depends_on(e, ctx_.dim(d)); });
   }
 
-  // Columns of a product with weights lie in panels of sixteen (layout.cpp). Where the reader takes its axis of columns apart into
-  // shorter pieces (DepthToSpace), no panel could be stored at once: the product is stored as it is, and read from there.
-  bool tears_columns(const PlainMap& p, const Expr* load) {
+  // Columns of a product with weights lie in panels of sixteen (layout.cpp). Where the reader takes its axis of columns apart
+  // (DepthToSpace) into shorter pieces, or puts a piece beside rows into one axis, no panel could be stored at once: the product is
+  // stored as it is, and read from there. Then it stays a convolution for other passes, too.
+  bool tears_columns(const nest::Statement& to, const PlainMap& p, const Expr* load) {
     bool tears = false;
     ir::walk(p.write->value, [&](const Expr* fold) {
       const auto found = nest::contraction_of(ctx_, p.nest->dims, fold);
       if (!found) return;
       for (const nest::Contraction& c : {*found, found->swapped()}) {
         if (f_.arrays[c.b.load->array].kind != nest::Array::Kind::Const) continue;
+        double columns = 1;
+        for (const ir::Dim* d : c.n) columns *= estimate(d->extent);
+        const bool needs_panels = columns >= nest::kPanel || c.b.is_code();
         for (size_t k = 0; k < load->args.size(); ++k)
-          if (p.axis_dim[k] && std::find(c.n.begin(), c.n.end(), p.axis_dim[k]) != c.n.end()) tears |= is_torn(load->args[k]);
+          if (p.axis_dim[k] && std::find(c.n.begin(), c.n.end(), p.axis_dim[k]) != c.n.end())
+            tears |= (needs_panels || !is_few(load->args[k])) && is_torn(to, load->args[k]);
       }
     });
     return tears;
   }
-  // A number of several digits of which the last is neither panels nor half of one; few columns need none.
-  bool is_torn(const Expr* index) {
+  // A number of several digits of which the last is neither panels nor half of one, or one of which is written into an axis with others.
+  bool is_torn(const nest::Statement& to, const Expr* index) {
     if (index->op == Op::Dim) return false;
-    bool whole = false, few = true;
+    bool whole = false, beside_rows = false;
     ir::walk(index, [&](const Expr* e) {
       if (e->op != Op::Dim) return;
       const Expr *leaf[] = {e}, *extent = e->dim->extent;
       auto linear = ir::linear_in(ctx_, index, leaf);
       whole |= linear && linear->coefficients[0]->is_int(1) && extent->is_const() && (extent->i == 8 || extent->i % 16 == 0);
-      few &= extent->is_const() && extent->i <= nest::kFewColumns;
+      for (const nest::Write& w : to.nest->writes)
+        for (const Expr* axis : w.index) beside_rows |= ir::depends_on(axis, e) && has_other_dims(axis, index);
     });
-    return !whole && !few;
+    return !whole || beside_rows;
+  }
+  // Of digits so small that vectors of a product run along its sum instead.
+  static bool is_few(const Expr* index) {
+    bool few = true;
+    ir::walk(index, [&](const Expr* e) { few &= e->op != Op::Dim || (e->dim->extent->is_const() && e->dim->extent->i <= nest::kFewColumns); });
+    return few;
+  }
+  // Whether `axis` has dims that `index` has not.
+  bool has_other_dims(const Expr* axis, const Expr* index) {
+    bool found = false;
+    ir::walk(axis, [&](const Expr* e) { found |= e->op == Op::Dim && !e->dim->extent->is_int(1) && !ir::depends_on(index, e); });
+    return found;
   }
 
   // The only reader, if it runs over the elements as they lie and is the smaller of both, takes the dims of the producer, which

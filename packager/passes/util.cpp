@@ -173,6 +173,15 @@ double cost_of(const Expr* root) {
   return cost;
 }
 
+size_t nonlinear_operations(const Expr* load) {
+  size_t n = 0;
+  for (const Expr* i : load->args)
+    ir::walk(i, [&](const Expr* e) {
+      n += e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::Select || e->op == Op::Min || e->op == Op::Max;
+    });
+  return n;
+}
+
 size_t node_count(const Expr* root, size_t limit) {
   size_t n = 0;
   ir::walk(root, [&](const Expr* e) { n += is_transcendental(e->op) ? 24 : 1; });

@@ -150,6 +150,8 @@ class GraphExpander {
   // An operator of a text of any domain; answers its first result.
   Result<uint32_t> text_call(const std::string& domain, const std::string& op, int64_t opset, const std::vector<uint32_t>& inputs,
                              std::map<std::string, lang::Attribute> attributes, const std::string& source, const std::string& name);
+  // Where numbers or texts stand among keys, -1 where they do not; of equal keys at the last.
+  Result<uint32_t> places_among(uint32_t wanted, uint32_t keys, const std::string& source);
   Status add_host_operator(const model::Node& node);  // services.cpp
 
   Status refuse(const model::Node& node, const std::string& what) const;

@@ -64,7 +64,9 @@ struct GraphExpander::MapCall {
   Status dictionary(const Map& map) {
     MLC_ASSIGN(const uint32_t words, listed("string_vocabulary", "int64_vocabulary", ""));
     if (dtype_of(words) != dtype_of(map.keys)) return g.refuse(node, "the vocabulary is of another type than the keys of the map");
-    MLC_ASSIGN(const uint32_t out, call("Collect", {map.keys, map.values, words}, {}, output()));
+    MLC_ASSIGN(const uint32_t at, g.places_among(map.keys, words, source));
+    MLC_ASSIGN(const uint32_t own, g.places_among(words, words, source));
+    MLC_ASSIGN(const uint32_t out, call("Collect", {at, own, map.values}, {}, output()));
     give(out);
     return ok();
   }

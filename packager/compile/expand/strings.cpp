@@ -212,21 +212,11 @@ struct GraphExpander::StringCall {
     return look_up(keys, values, other);
   }
 
-  // Where texts stand among the keys. A run numbers its texts 1, 2, ..., so a table that has a place for each number up to the
-  // highest of a key finds all of them in the time that it takes to look at each once.
-  Result<uint32_t> places_of_texts(uint32_t texts, uint32_t keys) {
-    MLC_ASSIGN(const uint32_t number, call("mlc.strings", "Numbers", 1, {texts}));
-    MLC_ASSIGN(const uint32_t key, call("mlc.strings", "Numbers", 1, {keys}));
-    MLC_ASSIGN(const uint32_t highest, call("mlc.strings", "Highest", 1, {key}));
-    return call("mlc.strings", "FindNumbers", 1, {number, key, highest});
-  }
-
   Status look_up(const Labels& keys, const Labels& values, const Labels& other) {
     if (keys.text != is_text(0) || values.text != other.text) return g.refuse(node, "labels are of another type than the input or the default");
     const auto extent = [&](const Labels& l) { return g.function_.arrays[l.array].shape[0]; };
     if (extent(keys) != extent(values)) return g.refuse(node, "there are not as many values as keys");
-    auto found = keys.text ? places_of_texts(in[0]->tensor.array, keys.array) : call("mlc.strings", "Find", 1, {in[0]->tensor.array, keys.array});
-    MLC_ASSIGN(const uint32_t at, std::move(found));
+    MLC_ASSIGN(const uint32_t at, g.places_among(in[0]->tensor.array, keys.array, source));
     MLC_ASSIGN(const uint32_t out, call("mlc.strings", "Pick", 1, {at, values.array, other.array}, {}, name(0)));
     g.give(node, 0, Item::of(out));
     return ok();
@@ -324,7 +314,7 @@ struct GraphExpander::StringCall {
       if (is_new) known.push_back(word);
     }
     MLC_ASSIGN(const Labels keys, strings_of(known));
-    MLC_ASSIGN(const uint32_t at, places_of_texts(in[0]->tensor.array, keys.array));
+    MLC_ASSIGN(const uint32_t at, g.places_among(in[0]->tensor.array, keys.array, source));
     Node on_numbers = node;
     on_numbers.attributes.erase(strings);
     on_numbers.attributes[numbers] = places;

@@ -130,6 +130,22 @@ TEST_CASE("a map at the interface is its keys and its values") {
   r = words.good({str({2}, {"c", "a"}), i64({2}, {3, 1})});
   CHECK(r[0].values<int64_t>() == std::vector<int64_t>{1, 0, 3});
   words.bad({str({2}, {"c", "a"}), i64({1}, {3})}, "shape");
+
+  // A vocabulary may say a key twice, a map has keys that it has not, and none at all.
+  WithMl twice(R"(graph "g" {
+    input %m : map(str, f32)
+    %y = ai.onnx.ml.DictVectorizer(%m) {string_vocabulary = ["b", "a", "b"]}
+    output %y : f32[1, 3]
+  })");
+  CHECK(twice.good({str({2}, {"z", "b"}), f32({2}, {3, 1})})[0].values<float>() == std::vector<float>{1, 0, 1});
+  CHECK(twice.good({str({0}, {}), f32({0}, {})})[0].values<float>() == std::vector<float>{0, 0, 0});
+  WithMl numbers(R"(graph "g" {
+    input %m : map(i64, f32)
+    %y = ai.onnx.ml.DictVectorizer(%m) {int64_vocabulary = [7, -2, 7]}
+    output %y : f32[1, 3]
+  })");
+  CHECK(numbers.good({i64({3}, {9, 7, -3}), f32({3}, {5, 4, 3})})[0].values<float>() == std::vector<float>{4, 0, 4});
+  CHECK(numbers.good({i64({2}, {-2, -2}), f32({2}, {5, 4})})[0].values<float>() == std::vector<float>{0, 4, 0});
 }
 
 TEST_CASE("maps go nowhere else") {

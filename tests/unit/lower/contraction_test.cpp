@@ -173,6 +173,31 @@ TEST_CASE("one kernel for all values of symbolic rows, depth and columns") {
   });
 }
 
+TEST_CASE("a free product of one column, or of one row of columns that lie along the sum, is a kernel of its own, and one has the points") {
+  on_targets([](const targets::Target& t) {
+    for (const bool turned : {false, true}) {
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      const ir::Sym *M = ctx.declare_sym("M", 0, 4096), *K = ctx.declare_sym("K", 0, 4096), *N = ctx.declare_sym("N", 0, 4096);
+      const uint32_t a = maker.array("a", DType::F32, {ctx.sym(M), ctx.sym(K)});
+      const uint32_t b = maker.array("b", DType::F32, turned ? std::vector{ctx.sym(N), ctx.sym(K)} : std::vector{ctx.sym(K), ctx.sym(N)});
+      const uint32_t y = maker.output("y", DType::F32, {ctx.sym(M), ctx.sym(N)});
+      auto m = maker.dim("m", ctx.sym(M)), n = maker.dim("n", ctx.sym(N)), k = maker.dim("k", ctx.sym(K));
+      const Expr* of_b = turned ? maker.load(b, {maker.at(n), maker.at(k)}) : maker.load(b, {maker.at(k), maker.at(n)});
+      const Expr* each = ctx.binary(Op::Mul, maker.load(a, {maker.at(m), maker.at(k)}), of_b);
+      maker.map({m, n}, y, {maker.at(m), maker.at(n)}, maker.fold(ir::Join::Sum, {k}, each), "product");
+      for (auto [rows, depth, columns] : {std::tuple{1, 37, 1}, {1, 37, 19}, {9, 37, 1}, {9, 5, 19}, {0, 4, 1}, {1, 4, 0}, {1, 0, 1}, {2, 16, 2}})
+        test::check_lowering(ctx, maker.f, t, {{M, rows}, {K, depth}, {N, columns}});
+      const auto kernels = lower::lower(ctx, maker.f, maker.f.body[0], t, {});
+      REQUIRE(kernels.ok());
+      std::vector<std::string> names;
+      for (const loop::Kernel& kernel : *kernels) names.push_back(kernel.name);
+      CHECK(names == (turned ? std::vector<std::string>{"product.column", "product.row", "product.pack", "product.pack.last", "product"}
+                             : std::vector<std::string>{"product.column", "product"}));
+    }
+  });
+}
+
 TEST_CASE("convolutions: strides, padding, dilation, groups, odd maps, residuals") {
   std::mt19937 rng(7);
   on_targets([&](const targets::Target& t) {

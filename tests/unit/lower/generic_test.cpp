@@ -1,4 +1,5 @@
 #include "packager/passes/passes.h"
+#include "packager/lower/flat.h"
 #include "tests/support/lowered.h"
 #include "tests/support/nests.h"
 #include "targets/gpu/device_targets.h"
@@ -247,6 +248,28 @@ TEST_CASE("gathers are checked: an index out of range is a fault, not a read") {
     inputs[1] = nest::Tensor::of<int64_t>(DType::I64, {5}, {0, 5, -1, 1, 2});
     CHECK(test::run_lowered(ctx, m.f, inputs, t, {}, {}).fault == 1);
   });
+}
+
+TEST_CASE("a reshape whose extents the run decides divides nothing, and is in range where its elements are") {
+  for (const char* name : {"x86-64-v4", "portable"}) {
+    ir::Context ctx;
+    NestMaker maker(ctx);
+    const ir::Sym *R = ctx.declare_sym("R", 0, 99), *H = ctx.declare_sym("H", 0, 99), *W = ctx.declare_sym("W", 0, 99), *N = ctx.declare_sym("N", 0, 4096);
+    const uint32_t x = maker.array("x", DType::F32, {ctx.sym(R), ctx.sym(H), ctx.sym(W)}), y = maker.output("y", DType::F32, {ctx.sym(N)});
+    auto i = maker.dim("i", ctx.sym(N));
+    const Expr *at = maker.at(i), *rows = ctx.binary(Op::FloorDiv, at, ctx.sym(W));
+    const Expr *row = ctx.binary(Op::FloorMod, rows, ctx.sym(H)), *column = ctx.binary(Op::FloorMod, at, ctx.sym(W));
+    const std::vector<const Expr*> index{ctx.binary(Op::FloorDiv, rows, ctx.sym(H)), row, column};
+    maker.map({i}, y, {at}, maker.load(x, index, ir::Access::Checked));
+    const auto flat = lower::flatten(ctx, maker.f, *maker.f.body[0].nest);
+    REQUIRE(flat.ok());
+    const Expr* load = flat->writes[0].value;
+    REQUIRE(load->op == Op::Load);
+    CHECK(load->args[0] == at);
+    CHECK(load->access == ir::Access::Checked);
+    for (auto [r, h, w] : {std::tuple{3, 5, 7}, {1, 1, 1}, {2, 0, 4}, {4, 16, 1}})
+      test::check_lowering(ctx, maker.f, *targets::find_target(name), {{R, r}, {H, h}, {W, w}, {N, r * h * w}});
+  }
 }
 
 TEST_CASE("integer arithmetic does not trap: division by zero, shifts, wrap-around") {

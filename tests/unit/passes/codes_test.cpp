@@ -1,6 +1,7 @@
 // Products of quantised arrays: what DequantizeLinear made of codes is multiplied as codes.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -107,6 +108,29 @@ TEST_CASE("a product of dequantised arrays is summed in integers, their scales o
             CHECK(std::abs(a - ir::load_element(DType::F32, got[0].bytes.data(), static_cast<uint64_t>(e)).f) <= bound);
           }
         }
+}
+
+TEST_CASE("a product of codes is stored as it is where its columns are taken apart, however few they are") {
+  for (const bool quantised : {false, true}) {
+    ir::Context ctx;
+    Quantised net(ctx);
+    const uint32_t x = net.array("x", quantised ? DType::U8 : DType::F32, {net.n(5), net.n(24)});
+    const uint32_t w = net.constant("w", quantised ? DType::I8 : DType::F32, {24, 9});
+    const uint32_t y = net.array("y", DType::F32, {net.n(5), net.n(9)}, nest::Array::Kind::Temp);
+    const uint32_t real_x = quantised ? net.dequantised(x, 9, net.real(0.02)) : x, real_w = quantised ? net.dequantised(w, 0, net.real(0.5)) : w;
+    auto m = net.dim("m", net.n(5)), c = net.dim("n", net.n(9)), k = net.dim("k", net.n(24));
+    net.map({m, c}, y, {net.at(m), net.at(c)},
+            net.fold(ir::Join::Sum, {k}, ctx.binary(Op::Mul, net.load(real_x, {net.at(m), net.at(k)}), net.load(real_w, {net.at(k), net.at(c)}))), "MatMul");
+    const uint32_t z = net.output("z", DType::F32, {net.n(15), net.n(3)});
+    auto h = net.dim("h", net.n(5)), p = net.dim("p", net.n(3)), q = net.dim("q", net.n(3));
+    const auto joined = [&](const ir::Dim* outer, const ir::Dim* inner) { return ctx.add(ctx.mul(net.at(outer), net.n(3)), net.at(inner)); };
+    net.map({h, p, q}, z, {joined(h, p), net.at(q)}, net.load(y, {net.at(h), joined(p, q)}), "DepthToSpace");
+    net.run();
+    INFO(nest::print(net.f));
+    const auto reads_x = [&](const nest::Statement& s) { return std::ranges::count(nest::read(s), x) > 0; };
+    const auto writes_z = [&](const nest::Statement& s) { return std::ranges::count(nest::written(s), z) > 0; };
+    CHECK(std::ranges::any_of(net.f.body, [&](const nest::Statement& s) { return reads_x(s) && writes_z(s); }) == !quantised);
+  }
 }
 
 TEST_CASE("sums that i32 may not hold, and of lengths that nobody knows, stay sums of numbers") {

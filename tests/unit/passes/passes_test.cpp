@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "packager/ir/broadcast.h"
 #include "packager/ir/numeric.h"
 #include "packager/nest/contraction.h"
@@ -248,8 +250,8 @@ TEST_CASE_FIXTURE(Net, "three channels stay planes, for whoever writes them") {
   }
 }
 
-TEST_CASE_FIXTURE(Net, "a convolution is stored as it is where its channels are taken apart into pieces of less than half a panel") {
-  for (auto [channels, side, statements] : {std::tuple{3, 2, 1}, {5, 2, 2}, {5, 4, 2}, {5, 8, 1}}) {  // the first: pieces of few columns
+TEST_CASE_FIXTURE(Net, "a convolution is stored as it is where its channels are taken apart and pieces of them lie beside rows") {
+  for (auto [channels, side, statements] : {std::tuple{3, 2, 1}, {4, 2, 2}, {5, 2, 2}, {5, 4, 2}, {5, 8, 2}}) {  // the first: few columns in all
     Net net;
     auto x = net.input("x", DType::F32, {net.k(1), net.k(8), net.k(5), net.k(6)});
     auto c = net.conv("conv", x, net.random_constant("w", {channels * side * side, 8, 1, 1}, 1), 0);
@@ -481,6 +483,29 @@ TEST_CASE_FIXTURE(Net, "attention is one launch: the quotient of its softmax lea
   CHECK(fn.body[2].joins);
   CHECK(fn.body[2].nest->writes[0].array == y);
   CHECK(fn.body[2].nest->writes[0].value->op == Op::Div);
+}
+
+TEST_CASE_FIXTURE(Net, "a factor leaves a product only if what it reads instead has no divisions in its index") {
+  for (const bool divides : {false, true}) {
+    Net net;
+    auto width = net.ctx.sym(net.ctx.declare_sym("W", 1)), rows = net.ctx.sym(net.ctx.declare_sym("M", 1));
+    auto x = net.input("x", DType::F32, {rows, width}), v = net.input("v", DType::F32, {net.ctx.mul(rows, width), net.k(40)});
+    auto scaled = net.array("scaled", DType::F32, {net.k(1), net.ctx.mul(rows, width)});
+    auto one = net.dim("one", 1), flat = net.dim("flat", net.ctx.mul(rows, width));
+    auto y = net.array("y", DType::F32, {net.k(1), net.k(40)});
+    auto z = net.input("z", DType::F32, {net.k(1), net.ctx.mul(rows, width)});
+    const Expr* from = divides ? net.load(x, {net.ctx.floordiv(net.d(flat), width), net.ctx.floormod(net.d(flat), width)}) : net.load(z, {net.d(one), net.d(flat)});
+    net.nest("scale", {one, flat}, {{scaled, {net.d(one), net.d(flat)}, net.ctx.binary(Op::Mul, from, net.r(0.5))}});
+    auto m = net.dim("m", 1), n = net.dim("n", 40), u = net.dim("u", net.ctx.mul(rows, width));
+    auto sum = net.ctx.fold({net.ctx.builtin(Join::Sum), {u}, nullptr}, {net.ctx.binary(Op::Mul, net.load(scaled, {net.d(m), net.d(u)}), net.load(v, {net.d(u), net.d(n)}))});
+    net.nest("product", {m, n}, {{y, {net.d(m), net.d(n)}, sum}});
+    net.finish(y);
+    REQUIRE_OK(net.optimise());
+    INFO(print(net.fn));
+    size_t products = 0;
+    for (const Statement& s : net.fn.body) products += std::ranges::count(read(s), v) > 0 && std::ranges::count(read(s), divides ? x : z) > 0;
+    CHECK(products == (divides ? 0u : 1u));
+  }
 }
 
 TEST_CASE_FIXTURE(Net, "a product with weights, and a fold across what lies side by side, start launches of their own") {
