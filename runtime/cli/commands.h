@@ -11,6 +11,7 @@ class Program;
 int answer_probe(std::string_view api);
 void add_run_command(Program& program);
 void add_probe_command(Program& program);
+void add_embed_command(Program& program);
 void add_explain_command(Program& program);
 void add_bench_command(Program& program);
 void add_profile_command(Program& program);

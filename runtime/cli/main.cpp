@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   Program program("mlrun", "mlrun checks a container, picks the best variant for this machine and runs it",
                   "  mlrun cat.mlc --input cat.jpg\n  mlrun explain cat.mlc\n");
   add_run_command(program);
+  add_embed_command(program);
   add_probe_command(program);
   add_explain_command(program);
   add_bench_command(program);

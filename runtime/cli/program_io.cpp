@@ -5,6 +5,7 @@
 
 #include "base/cli/columns.h"
 #include "base/counted.h"
+#include "base/shell_word.h"
 #include "runtime/cli/made_up.h"
 #include "runtime/io/input_spec.h"
 #include "runtime/probe/probe.h"
@@ -245,8 +246,11 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, con
     if (spec.kind == io::InputSpec::Kind::Numbers)
       return Status(Code::Usage, "'" + spec.name + "=" + spec.path + "' is a number, and a pipeline takes files")
           .hint("--raw feeds the bare program; a file of that name is ./" + spec.path);
-    MLC_ASSIGN(io::LoadedInput input, io::load_input(spec, files, memory.for_files()));
-    loaded.push_back(std::move(input));
+    auto input = io::load_input(spec, files, memory.for_files());
+    if (!input.ok() && input.status().code == Code::NotFound && !takes_text.empty())
+      return std::move(input).status().hint("a text that is no file is given by the name of its input: -i " + shell_word(takes_text[0] + "=" + spec.path));
+    if (!input.ok()) return std::move(input).status();
+    loaded.push_back(std::move(*input));
     io::LoadedInput& l = loaded.back();
     memory.take_files(l.bytes.size());
     for (const NamedTensor& t : l.tensors) memory.take_files(bytes_held(t.tensor));

@@ -20,7 +20,7 @@ def the_pages_are_what_help_says(t):
 
 def every_command_has_a_help_and_a_section(t):
     wanted = {"mlpack": {"build", "tune", "cache", "inspect", "diff", "size", "verify", "sign", "keygen", "targets", "check", "trust", "completion", "help"},
-              "mlrun": {"run", "probe", "explain", "bench", "selftest", "trust", "completion", "help"}}
+              "mlrun": {"run", "embed", "probe", "explain", "bench", "selftest", "trust", "completion", "help"}}
     for tool, names in wanted.items():
         overview = t.run(tool, "--help").stdout
         assert max(map(len, overview.splitlines())) <= 80, overview

@@ -3,13 +3,14 @@ import json
 import re
 import shutil
 
+import text_pipeline_test
 from errors_test import EXAMPLE, PIPELINE
 from json_test import Fields, tables
 from mlrun_test import IMAGES, container
 from onnx_file import list_of_maps, model, node, port
 from tool_test import main
 
-SECTIONS = ("run", "explain", "bench", "profile", "selftest", "probe", "completion")
+SECTIONS = ("run", "embed", "explain", "bench", "profile", "selftest", "probe", "completion")
 # Not on every machine, or not of any file that the tools make here.
 UNSEEN = {
     "run": {"fell_back"}, "selftest": {"variants[].device"},  # with a device: gpu_test.py
@@ -44,7 +45,7 @@ def maps(t):
 
 def answers(t, fields):
     def ask(*args, code=0):
-        command = args[0] if args[0] in ("explain", "bench", "profile", "selftest", "probe", "completion", "trust", "help") else "run"
+        command = args[0] if args[0] in ("embed", "explain", "bench", "profile", "selftest", "probe", "completion", "trust", "help") else "run"
         done = t.run("mlrun", *args, "--json", code=code)
         answer = fields.look(json.loads(done.stdout))
         assert answer["schema"] == f"mlc.{command}/1" and answer["ok"] == (code == 0), answer
@@ -70,6 +71,10 @@ def answers(t, fields):
     ask("large.mlc", "-i", "zeros", "--dim", "n=2000000")
     a_reader_of_text(t)
     assert "text" in ask("text.mlc", "-i", IMAGES[0])["outputs"]["digits"]
+    text_pipeline_test.build(t, text_pipeline_test.described([getattr(text_pipeline_test, step) for step in ("TOKENIZE", "RUN", "POOL", "UNIT")]))
+    (t.dir / "lines.txt").write_text("Hello world\nxyz\n")
+    ask("embed", "m.mlc", "lines.txt", "--query", "a", "-o", "vectors.npy")
+    ask("embed", "m.mlc", "lines.txt", code=2)
     maps(t)
     ask("map.mlc", "-i", "zeros", "--dim", "n=1")
     ask("trust", "--list")

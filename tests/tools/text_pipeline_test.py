@@ -94,6 +94,46 @@ def a_text_may_be_a_file(t):
     assert "'words' is no input of the pipeline" in done.stderr, done.stderr
 
 
+def lines_nearest_to_a_text(t):
+    build(t, described([TOKENIZE, RUN, POOL, UNIT]))
+    lines = ["xyz", "Hello world", "", "unaffable, a", "a b c a b c a b c a b c"]
+    (t.dir / "lines.txt").write_text("\n".join(lines) + "\n")
+    (t.dir / "more.txt").write_bytes(b"\xef\xbb\xbfHello world\r\n")
+    texts = [line for line in lines if line]
+    query = expected("Hello world")
+
+    def cosine(text):
+        return sum(a * b for a, b in zip(expected(text), query))
+
+    for batch in 1, 3, 32:  # the same whatever runs together
+        found = t.json("mlrun", "embed", "m.mlc", "lines.txt", "--query", "Hello world", "--query", "", "--batch", str(batch), stderr=None)
+        assert found["lines"] == len(texts) and found["width"] == W.width and len(found["queries"]) == 2, found
+        nearest = found["queries"][0]["nearest"]
+        assert [n["text"] for n in nearest] == sorted(texts, key=cosine, reverse=True), nearest
+        assert all(abs(n["cosine"] - cosine(n["text"])) < 1e-5 and lines[n["line"] - 1] == n["text"] for n in nearest), nearest
+    done = t.run("mlrun", "embed", "m.mlc", "lines.txt", "more.txt", "-q", "Hello world", "--top", "2")
+    assert [line.split(None, 2)[1] for line in done.stdout.splitlines()[1:]] == ["lines.txt:2", "more.txt:1"], done.stdout
+    t.run("mlrun", "embed", "m.mlc", "lines.txt", "-o", "v.json")
+    near(rows(json.loads((t.dir / "v.json").read_text())["embedding"]), [expected(text) for text in texts])
+
+
+def what_embed_refuses(t):
+    build(t, described([TOKENIZE, RUN, POOL, UNIT]))
+    (t.dir / "lines.txt").write_text("Hello\n")
+    (t.dir / "blank.txt").write_text("\n \n")
+    (t.dir / "bad.txt").write_bytes(b"Hello\nwo\xffrld\n")
+    for args, code, sentence in ((["lines.txt"], 2, "--query TEXT"), ([], 2, "a file of lines"), (["none.txt", "-q", "a"], 3, "none.txt"),
+                                 (["blank.txt", "-q", "a"], 6, "no line"), (["bad.txt", "-q", "a"], 6, "bad.txt:2: the text is no UTF-8: byte 2"),
+                                 (["lines.txt", "-q", "a\udcff"], 6, "no UTF-8")):
+        done = t.run("mlrun", "embed", "m.mlc", *args, code=code)
+        assert sentence in done.stderr, (sentence, done.stderr)
+    done = t.run("mlrun", "m.mlc", "Hello world", code=3)
+    assert "-i 'text=Hello world'" in done.stderr, done.stderr
+    build(t, described([TOKENIZE, {**RUN, "out": {"last_hidden_state": "hidden"}}], outputs=["hidden"]))
+    done = t.run("mlrun", "embed", "m.mlc", "lines.txt", "-q", "a", code=2)
+    assert "one f32 vector for each text" in done.stderr, done.stderr
+
+
 def two_texts_are_a_pair(t):
     pair = {**TOKENIZE, "in": {"first": "question", "second": "context"}, "truncate": {"max": 8, "side": "right", "cut": "second"}}
     build(t, described([pair, RUN, POOL, UNIT], inputs=("question", "context")))
@@ -286,7 +326,7 @@ def tokenizers_that_cannot_be_compiled(t):
 
 
 if __name__ == "__main__":
-    main([texts_become_embeddings_in_every_variant, a_text_may_be_a_file, two_texts_are_a_pair, each_way_to_pool_and_cut,
+    main([texts_become_embeddings_in_every_variant, a_text_may_be_a_file, lines_nearest_to_a_text, what_embed_refuses, two_texts_are_a_pair, each_way_to_pool_and_cut,
           a_model_of_fixed_sizes_and_small_integers, numbers_become_texts, the_example_is_a_pipeline_of_this_form,
           a_folder_of_sentence_transformers, a_folder_of_a_classifier, what_a_folder_says_that_is_not_understood,
           mistakes_are_told_with_their_place, tokenizers_that_cannot_be_compiled])
