@@ -70,6 +70,10 @@ FoundDevices ask_drivers(const DeviceChoice& choice, std::span<const format::Var
   std::vector<device::Info> found;
   for (const Api& api : kApis) {
     if (!has_modules(variants, api.format)) continue;
+    if (choice.wanted == "auto" && api.format == format::ModuleFormat::Spirv && !probe::may_have_graphics()) {
+      out.*api.why_not = compose("{}: drivers were not asked, for the kernel shows no device (/dev/dri, /dev/nvidia*, ...); software is used where it is named (--devices gpu0)", api.name);
+      continue;
+    }
     auto asked = probe::ask_child(choice.probe_program, api.name, kProbeNs);
     if (asked.ok() && !asked->empty()) {
       for (device::Info& info : *asked) found.push_back(std::move(info));

@@ -26,6 +26,11 @@ struct Card {
 // In the order in which they are found first. `found` outlives it.
 std::vector<Card> cards_of(std::span<const device::Info> found);
 
+// Whether the kernel shows a device that a driver of Vulkan may open: a node in /dev, or in /dev/dri. True where the user has named drivers
+// (VK_DRIVER_FILES, VK_ICD_FILENAMES, VK_ADD_DRIVER_FILES). Takes a tenth of a millisecond; asking drivers takes 50 and more, most of
+// them to load what computes in software.
+bool may_have_graphics();
+
 // Runs `program probe-child API`, which writes device_text to its standard output. NotFound if it cannot be started or fails,
 // with what it said; Resource if it crashed or answered nothing within the deadline, after which it is killed.
 Result<std::vector<device::Info>> ask_child(const std::string& program, const char* api, uint64_t deadline_ns);

@@ -1,4 +1,5 @@
 // The process that asks drivers. Started by posix_spawn, never forked: this one may be large and have threads.
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -9,7 +10,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include "base/clock.h"
 #include "base/compose.h"
@@ -51,7 +54,25 @@ int wait_until(pid_t child, uint64_t end, bool& killed) {
   }
 }
 
+constexpr std::string_view kNodes[] = {"nvidia", "dxg", "mali", "kgsl", "pvr", "powervr"};  // a name begins so
+constexpr std::string_view kDriNodes[] = {"renderD", "card"};
+
+bool has_node(const char* folder, std::span<const std::string_view> names) {
+  DIR* d = ::opendir(folder);
+  if (!d) return false;
+  const OnExit close([&] { ::closedir(d); });
+  while (const dirent* entry = ::readdir(d))
+    if (std::any_of(names.begin(), names.end(), [&](std::string_view n) { return std::string_view(entry->d_name).starts_with(n); })) return true;
+  return false;
+}
+
 }  // namespace
+
+bool may_have_graphics() {
+  for (const char* variable : {"VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"})
+    if (::getenv(variable)) return true;
+  return has_node("/dev/dri", kDriNodes) || has_node("/dev", kNodes);
+}
 
 Result<std::vector<device::Info>> ask_child(const std::string& program, const char* api, uint64_t deadline_ns) {
   int ends[2];

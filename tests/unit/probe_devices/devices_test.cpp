@@ -157,6 +157,14 @@ TEST_CASE("a process that answers, fails, crashes, hangs or babbles") {
   says(probe::ask_child("/nonexistent/program", "vulkan", kSecond), Code::NotFound, "cannot be started");
 }
 
+TEST_CASE("drivers that the user names are asked whatever the kernel shows") {
+  for (const char* variable : {"VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"}) {
+    ::setenv(variable, "/nonexistent/icd.json", 1);
+    CHECK(probe::may_have_graphics());
+    ::unsetenv(variable);
+  }
+}
+
 TEST_CASE("variants for devices fit on a device, and the token names it") {
   std::vector<format::Variant> variants(3);
   variants[0].name = "portable", variants[0].module_format = format::ModuleFormat::Portable;
