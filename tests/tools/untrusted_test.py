@@ -183,7 +183,7 @@ def what_a_pipeline_decodes_and_answers_is_bounded(tools):
         return (f'plan function "main" {{ $0 = dim 0 0 $1 = dim 0 1 $2 = dim 0 2 $3 = const {rows} $4 = const {columns} $5 = const {4 * rows * columns} $6 = const 0 '
                 f'buffer #0 u8 bytes $6 input 0 buffer #1 f32 bytes $5 output 0 input "d0" u8 [$0, $1, $2] #0 output "y" f32 [$3, $4] #1 arena $6 fill (#1) 0 }}')
 
-    given = ("-i", "photo.ppm")
+    given = ("-i", "photo.ppm", "--time-limit", "none")  # answers are what is bounded here
     container(tools, pipeline(90), None, "--pipeline", "pipeline.json")  # 4 MB each: 390 MB, were they not one
     ends(tools, 0, "portable", given)
     container(tools, pipeline(17, True), None, "--pipeline", "pipeline.json")
