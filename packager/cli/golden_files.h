@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "packager/compile/golden.h"
+#include "packager/compile/golden/golden.h"
 
 namespace mlc::cli {
 

@@ -10,7 +10,7 @@
 #include "base/counted.h"
 #include "packager/compile/code_cache.h"
 #include "packager/compile/expand.h"
-#include "packager/compile/golden.h"
+#include "packager/compile/golden/golden.h"
 #include "packager/compile/pipelines.h"
 #include "packager/compile/programs.h"
 #include "packager/compile/weights.h"

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "packager/compile/dims.h"
 #include "packager/compile/dump.h"
-#include "packager/compile/golden.h"
+#include "packager/compile/golden/golden.h"
 #include "packager/compile/variant.h"
 #include "signing/hash_tree.h"
 #include "targets/ptx/cubins.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "packager/compile/golden.h"
+#include "packager/compile/golden/golden.h"
 #include "packager/ir/context.h"
 #include "packager/lang/lang.h"
 #include "packager/model/model.h"

@@ -8,7 +8,7 @@
 #include "runtime/cli/duration.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
-#include "runtime/cli/probe_file.h"
+#include "runtime/cli/probe/probe_file.h"
 #include "runtime/match/brief.h"
 #include "runtime/probe/probe.h"
 

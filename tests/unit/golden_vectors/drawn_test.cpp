@@ -3,7 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include "packager/compile/golden.h"
+#include "packager/compile/golden/golden.h"
 #include "packager/nest/interpret.h"
 #include "tests/unit/expand/support.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "packager/compile/golden.h"
+#include "packager/compile/golden/golden.h"
 #include "packager/pipeline/expand_pipeline.h"
 #include "schema/pipeline/pipeline.h"
 

@@ -1,7 +1,7 @@
 // Values for inputs, drawn from a counter-based generator: equal builds give equal vectors.
 #pragma once
 
-#include "packager/compile/value_bounds.h"
+#include "packager/compile/golden/value_bounds.h"
 #include "packager/nest/tensor.h"
 
 namespace mlc::compile {

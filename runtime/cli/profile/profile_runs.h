@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cli/bench_measure.h"
-#include "runtime/cli/ceilings.h"
+#include "runtime/cli/bench/bench_measure.h"
+#include "runtime/cli/profile/ceilings.h"
 
 namespace mlc::cli {
 

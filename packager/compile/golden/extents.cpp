@@ -1,4 +1,4 @@
-#include "packager/compile/golden_extents.h"
+#include "packager/compile/golden/extents.h"
 
 #include <algorithm>
 

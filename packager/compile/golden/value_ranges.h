@@ -6,7 +6,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "packager/compile/value_bounds.h"
+#include "packager/compile/golden/value_bounds.h"
 #include "packager/ir/context.h"
 
 namespace mlc::compile {

@@ -1,10 +1,10 @@
-#include "packager/compile/value_bounds.h"
+#include "packager/compile/golden/value_bounds.h"
 
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
-#include "packager/compile/value_ranges.h"
+#include "packager/compile/golden/value_ranges.h"
 #include "packager/ir/numeric.h"
 
 namespace mlc::compile {

@@ -1,4 +1,4 @@
-#include "runtime/cli/bench_measure.h"
+#include "runtime/cli/bench/bench_measure.h"
 
 #include <algorithm>
 #include <atomic>

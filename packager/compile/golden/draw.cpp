@@ -1,4 +1,4 @@
-#include "packager/compile/golden_draw.h"
+#include "packager/compile/golden/draw.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "packager/compile/golden_shown.h"
+#include "packager/compile/golden/shown.h"
 
 #include <algorithm>
 #include <cmath>

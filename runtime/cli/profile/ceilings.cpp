@@ -1,4 +1,4 @@
-#include "runtime/cli/ceilings.h"
+#include "runtime/cli/profile/ceilings.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-#include "runtime/cli/probe_file.h"
+#include "runtime/cli/probe/probe_file.h"
 
 #include <algorithm>
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "runtime/cli/ceilings.h"
-#include "runtime/cli/profile_runs.h"
+#include "runtime/cli/profile/ceilings.h"
+#include "runtime/cli/profile/profile_runs.h"
 
 namespace mlc::cli {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "packager/compile/value_bounds.h"
+#include "packager/compile/golden/value_bounds.h"
 #include "packager/nest/interpret.h"
 
 namespace mlc::compile {

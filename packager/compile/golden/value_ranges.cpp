@@ -1,4 +1,4 @@
-#include "packager/compile/value_ranges.h"
+#include "packager/compile/golden/value_ranges.h"
 
 #include <algorithm>
 #include <cmath>

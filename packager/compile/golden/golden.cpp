@@ -1,4 +1,4 @@
-#include "packager/compile/golden.h"
+#include "packager/compile/golden/golden.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +8,10 @@
 
 #include "base/checked.h"
 #include "packager/compile/estimate.h"
-#include "packager/compile/golden_draw.h"
-#include "packager/compile/golden_extents.h"
-#include "packager/compile/golden_given.h"
-#include "packager/compile/golden_shown.h"
+#include "packager/compile/golden/draw.h"
+#include "packager/compile/golden/extents.h"
+#include "packager/compile/golden/given.h"
+#include "packager/compile/golden/shown.h"
 #include "packager/ir/numeric.h"
 #include "schema/format.h"
 

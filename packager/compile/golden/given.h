@@ -1,7 +1,7 @@
 // Inputs of golden vectors that the user gives: `mlpack build --golden in.npz`.
 #pragma once
 
-#include "packager/compile/golden.h"
+#include "packager/compile/golden/golden.h"
 
 namespace mlc::compile {
 

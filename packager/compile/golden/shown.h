@@ -2,7 +2,7 @@
 // than its tolerance.
 #pragma once
 
-#include "packager/compile/golden.h"
+#include "packager/compile/golden/golden.h"
 
 namespace mlc::compile {
 

@@ -1,4 +1,4 @@
-#include "runtime/cli/profile_runs.h"
+#include "runtime/cli/profile/profile_runs.h"
 
 #include <algorithm>
 #include <map>

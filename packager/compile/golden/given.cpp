@@ -1,4 +1,4 @@
-#include "packager/compile/golden_given.h"
+#include "packager/compile/golden/given.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "runtime/cli/profile_pages.h"
+#include "runtime/cli/profile/profile_pages.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 
 #include "base/progress.h"
 #include "base/status.h"
-#include "packager/compile/value_bounds.h"
+#include "packager/compile/golden/value_bounds.h"
 #include "packager/container/builder.h"
 #include "packager/nest/interpret.h"
 

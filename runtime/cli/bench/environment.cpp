@@ -1,4 +1,4 @@
-#include "runtime/cli/environment.h"
+#include "runtime/cli/bench/environment.h"
 
 #include <cstdio>
 #include <cstdlib>

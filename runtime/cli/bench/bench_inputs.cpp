@@ -1,4 +1,4 @@
-#include "runtime/cli/bench_inputs.h"
+#include "runtime/cli/bench/bench_inputs.h"
 
 #include <algorithm>
 

@@ -8,16 +8,16 @@
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "base/counted.h"
-#include "runtime/cli/bench_inputs.h"
-#include "runtime/cli/ceilings.h"
+#include "runtime/cli/bench/bench_inputs.h"
+#include "runtime/cli/profile/ceilings.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
 #include "runtime/cli/duration.h"
-#include "runtime/cli/environment.h"
+#include "runtime/cli/bench/environment.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
-#include "runtime/cli/profile_pages.h"
-#include "runtime/cli/profile_runs.h"
+#include "runtime/cli/profile/profile_pages.h"
+#include "runtime/cli/profile/profile_runs.h"
 
 namespace mlc::cli {
 namespace {
