@@ -38,6 +38,15 @@ uint32_t Draft::id_of(std::string_view text) const {
   return kNone;
 }
 
+Result<uint32_t> Draft::pattern(std::string_view text, const std::string& path) {
+  for (size_t i = 0; i < patterns.size(); ++i)
+    if (patterns[i].text == text) return static_cast<uint32_t>(i);
+  if (patterns.size() >= kMaxPatterns) return Status(Code::Unsupported, "{} is pattern {}, at most {} are covered", path, uint64_t{patterns.size()} + 1, kMaxPatterns);
+  MLC_ASSIGN(Pattern parsed, parse_pattern(text, path));
+  patterns.push_back({std::move(parsed), std::string(text), path});
+  return static_cast<uint32_t>(patterns.size() - 1);
+}
+
 std::vector<std::byte> Draft::tokens() {
   std::vector<TextRef> refs;
   const auto put_token = [&](const std::string& text, uint32_t id) {
@@ -77,6 +86,11 @@ Result<std::vector<std::byte>> Draft::encode() {
   section(Section::NormalizedTrie) = make_trie(std::move(normal));
   section(Section::Classes) = make_classes(classes);
   section(Section::Maps) = make_maps(classes);
+  MLC_ASSIGN(const PatternTables tables, make_pattern_tables(patterns));
+  if (!tables.tables.empty()) section(Section::PatternClasses) = make_blocks(tables.classes);
+  section(Section::Patterns) = make_patterns(tables);
+  section(Section::Charsmap) = bytes_of(charsmap_texts);
+  section(Section::CharsmapTrie) = make_trie(charsmap);
   section(Section::Normalizer) = bytes_of(normalizer);
   section(Section::Splitter) = bytes_of(splitter);
   section(Section::Decoder) = bytes_of(decoder);

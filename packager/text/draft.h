@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "packager/text/json_path.h"
+#include "packager/text/pattern.h"
 #include "packager/text/tables.h"
 #include "schema/text/compiled.h"
 
@@ -26,6 +27,9 @@ class Draft {
   std::vector<DraftAdded> added;
   std::vector<Step> normalizer, splitter, decoder;
   std::vector<TemplatePiece> single, pair;
+  std::vector<NamedPattern> patterns;
+  std::vector<NamedNumber> charsmap;  // keys, to numbers of `charsmap_texts`
+  std::vector<TextRef> charsmap_texts;
   bool fused = false;  // the decoder's tokens are one text
   uint16_t classes = 0;  // what the steps ask for
 
@@ -36,6 +40,8 @@ class Draft {
   }
   // The id of a token, kNone without one.
   uint32_t id_of(std::string_view text) const;
+  // The number of a pattern, which may be there already.
+  Result<uint32_t> pattern(std::string_view text, const std::string& path);
   // The compiled form. Resource if it exceeds what a reader takes.
   Result<std::vector<std::byte>> encode();
 

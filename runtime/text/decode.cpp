@@ -1,8 +1,10 @@
 #include "runtime/text/decode.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/text.h"
+#include "runtime/text/normalize.h"
 
 namespace mlc::text {
 namespace {
@@ -23,6 +25,16 @@ void replace_all(std::string& text, std::string_view what, std::string_view by) 
     done = at + what.size();
   }
   text = out.append(text, done);
+}
+
+void replace_matches(const Compiled& tokenizer, const Step& step, std::string& token) {
+  const std::vector<uint32_t> points = code_points(token);
+  std::vector<Char> in;
+  for (const uint32_t c : points) in.push_back({c, 0, 0});
+  Chars out(token.size() * std::max<uint64_t>(step.other.length, 1));
+  replace_pattern(tokenizer, step, in, out);
+  token.clear();
+  for (size_t i = 0; i < out.size(); ++i) append_utf8(token, out[i].code_point);
 }
 
 // The bytes that the code points of the text stand for; the text itself if one stands for none.
@@ -133,6 +145,7 @@ void Decoder::apply(const Step& step, State& state, std::string token, Tokens& o
       token = whole_characters(state.held);
       break;
     case StepKind::PieceReplace: replace_all(token, text, tokenizer_.text(step.other)); break;
+    case StepKind::PieceReplacePattern: replace_matches(tokenizer_, step, token); break;
     case StepKind::PieceFallback:
       if (const int byte = byte_of_name(token); byte >= 0) return state.held.push_back(static_cast<char>(byte));
       flush(step, state, out);

@@ -189,6 +189,61 @@ def unigram(t, lines, scheme, byte_fallback=False):
     return tok
 
 
+CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+REST = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+PATTERNS = {
+    "llama3": [CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + REST],
+    "qwen2": [CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + REST],
+    "gpt4": [r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"],
+    "gpt4o": [r"[^\r\n\p{L}\p{N}]?%s*%s+%s?|[^\r\n\p{L}\p{N}]?%s+%s*%s?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" % ((UPPER, LOWER, CONTRACTIONS) * 2) + REST],
+    "deepseek": [r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+",
+                 r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|" + REST],
+}
+
+
+def patterned(t, lines, patterns, normalizer=None, ignore_merges=False):
+    """Byte-level BPE of what regular expressions split."""
+    tok = t.Tokenizer(t.models.BPE(ignore_merges=ignore_merges))
+    if normalizer:
+        tok.normalizer = normalizer
+    tok.pre_tokenizer = t.pre_tokenizers.Sequence([t.pre_tokenizers.Split(t.Regex(p), "isolated", invert=False) for p in patterns] +
+                                                  [t.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tok.train_from_iterator(lines, t.trainers.BpeTrainer(vocab_size=6000, initial_alphabet=t.pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    tok.add_special_tokens(["<|endoftext|>"])
+    tok.post_processor = t.processors.Sequence([t.processors.ByteLevel(trim_offsets=False), t.processors.TemplateProcessing(
+        single="<|endoftext|> $A", pair="<|endoftext|> $A <|endoftext|>:1 $B:1", special_tokens=[("<|endoftext|>", tok.token_to_id("<|endoftext|>"))])])
+    tok.decoder = t.decoders.ByteLevel()
+    return tok
+
+
+# What a pattern may have, apart from what vocabularies in use have.
+FEATURES = {
+    "possessive": r"\w++\s|\d*+a|a?+a", "atomic": r"(?>\d+)a|(?>a+)", "lazy": r"a.*?b|\w{2,3}?|x{2}?y", "behind": r"(?<=\s)\w+|(?<!\w)\p{P}|\B\d",
+    "lines": r"^\w|\w$|\s+$", "edges": r"\A\p{L}|\b\w+\b|.\z", "numbers": r"\d{2}|\d{3,}|[a-f]{,2}x|(?:ab|a)(?:c|bcd)", "dot": r"(?m:a.)|.{3}",
+    "case": r"(?i)hello|[k-m]+(?-i:X)?|Å", "negated": r"[^\S\r\n]+|\P{L}\p{^N}|[^\W\d_]+", "classes": r" ?[^(\s|[.,!?…。，、।۔،])]+", "both": r"[\p{L}&&[^\p{Han}a-f]]+|\p{Han}{2}",
+    "escapes": r"\x41|\x{e9}|\u0439|[\t-\r]|\h\H|\-", "clip": r"<\|endoftext\|>|'s|'t|'re|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+",
+}
+
+
+def featured(t, lines, pattern, behaviour, invert):
+    tok = t.Tokenizer(t.models.WordLevel(unk_token="<unk>"))
+    tok.normalizer = t.normalizers.Replace(t.Regex(r" {2,}|\n(?=\S)"), "▁x")
+    tok.pre_tokenizer = t.pre_tokenizers.Split(t.Regex(pattern), behaviour, invert=invert)
+    tok.train_from_iterator(lines, t.trainers.WordLevelTrainer(vocab_size=2000, special_tokens=["<unk>"], show_progress=False))
+    tok.decoder = t.decoders.Sequence([t.decoders.Replace(t.Regex("[a-c]+"), "é"), t.decoders.Fuse()])
+    return tok
+
+
+def formed(t, lines, *names):
+    """Normalisers, by name."""
+    tok = t.Tokenizer(t.models.BPE(unk_token="<unk>"))
+    tok.normalizer = t.normalizers.Sequence([getattr(t.normalizers, name)() for name in names])
+    tok.pre_tokenizer = t.pre_tokenizers.BertPreTokenizer()
+    tok.train_from_iterator(lines, t.trainers.BpeTrainer(vocab_size=3000, special_tokens=["<unk>"], show_progress=False))
+    return tok
+
+
 def suffixed(t, lines):
     """The first BPE: a suffix at the end of words."""
     tok = t.Tokenizer(t.models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
@@ -229,6 +284,17 @@ def families(t, lines):
     yield "bpe_suffix", lambda: suffixed(t, lines)
     yield "wordlevel", lambda: word_level(t, lines)
     yield "bpe_unknown", lambda: punctuated(t, lines)
+    yield "llama3", lambda: patterned(t, lines, PATTERNS["llama3"], ignore_merges=True)
+    yield "qwen2", lambda: patterned(t, lines, PATTERNS["qwen2"], t.normalizers.NFC())
+    yield "gpt4", lambda: patterned(t, lines, PATTERNS["gpt4"])
+    yield "gpt4o", lambda: patterned(t, lines, PATTERNS["gpt4o"])
+    yield "deepseek", lambda: patterned(t, lines, PATTERNS["deepseek"])
+    behaviours = [(b, i) for i in (False, True) for b in ("isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous")]
+    for i, (name, pattern) in enumerate(FEATURES.items()):
+        yield f"pattern_{name}", lambda p=pattern, b=behaviours[i % len(behaviours)]: featured(t, lines, p, *b)
+    yield "nfkc", lambda: formed(t, lines, "NFKC")
+    yield "nfkd", lambda: formed(t, lines, "NFKD", "StripAccents", "Lowercase")
+    yield "nmt", lambda: formed(t, lines, "Nmt", "NFD", "NFC")
 
 
 # Comparing
