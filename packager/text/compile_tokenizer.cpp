@@ -4,6 +4,7 @@
 
 #include "base/byte_cursor.h"
 #include "packager/text/draft.h"
+#include "packager/text/sentencepiece.h"
 #include "packager/text/unicode.h"
 #include "runtime/text/encode.h"
 
@@ -70,13 +71,14 @@ Result<std::vector<std::byte>> Draft::encode() {
   section(Section::Trie) = make_trie(std::move(words));
   section(Section::Scores) = bytes_of(scores);
   section(Section::Merges) = make_merges(merges);
+  section(Section::ByteTokens) = bytes_of(std::vector<uint32_t>(byte_tokens.begin(), byte_tokens.end()));
   std::sort(added.begin(), added.end(), [](const DraftAdded& a, const DraftAdded& b) { return a.added.id < b.added.id; });
   std::vector<Added> list;
   for (const DraftAdded& one : added) {
     const bool is_normal = one.added.flags & kNormalized;
     const auto& text = is_normal ? one.normalized : one.content;
     if (!text.empty()) (is_normal ? normal : raw).push_back({text, static_cast<uint32_t>(list.size())});
-    list.push_back({one.added.id, one.added.flags, put(text)});
+    list.push_back({one.added.id, one.added.flags, put(one.decoded ? *one.decoded : text)});
   }
   // Two contents that are normalised to one: the token of the lower id.
   std::stable_sort(normal.begin(), normal.end(), [](const NamedNumber& a, const NamedNumber& b) { return a.text < b.text; });
@@ -117,23 +119,35 @@ Result<std::vector<std::byte>> Draft::encode() {
   return out.take();
 }
 
-Result<std::vector<std::byte>> compile_tokenizer(std::string_view json, std::string_view name) {
+namespace {
+
+Status read_json(std::string_view json, std::string_view name, Draft& draft) {
   MLC_ASSIGN(const JsonDocument document, parse_json(json, name, kLimits));
   const JsonNode root{&document.root(), "$"};
   if (!root.is(JsonValue::Kind::Object)) return root.expected("an object");
-  Draft draft;
   MLC_RETURN_IF_ERROR(read_model(root["model"], draft));
   MLC_RETURN_IF_ERROR(read_added(root["added_tokens"], draft));
   MLC_RETURN_IF_ERROR(read_normalizer(root["normalizer"], draft));
   MLC_RETURN_IF_ERROR(read_splitter(root["pre_tokenizer"], draft));
   MLC_RETURN_IF_ERROR(read_processor(root["post_processor"], draft));
   MLC_RETURN_IF_ERROR(read_decoder(root["decoder"], draft));
-  MLC_RETURN_IF_ERROR(normalize_added(draft));
+  for (size_t byte = 0; byte < 256; ++byte) {
+    static constexpr char kDigits[] = "0123456789ABCDEF";
+    const auto found = draft.vocabulary.find(std::string("<0x") + kDigits[byte >> 4] + kDigits[byte & 15] + ">");
+    if (found != draft.vocabulary.end()) draft.byte_tokens[byte] = found->second;
+  }
+  return normalize_added(draft);
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> compile_tokenizer(std::string_view file, std::string_view name) {
+  Draft draft;
+  if (name.ends_with(".model")) MLC_RETURN_IF_ERROR(read_sentencepiece(file, std::string(name), draft));
+  else MLC_RETURN_IF_ERROR(read_json(file, name, draft));
   MLC_ASSIGN(std::vector<std::byte> bytes, draft.encode());
-  MLC_RETURN_IF_ERROR([&] {
-    const Result<Compiled> opened = Compiled::open(bytes);
-    return opened.ok() ? ok() : Status(opened.status());
-  }());
+  const Result<Compiled> opened = Compiled::open(bytes);
+  if (!opened.ok()) return Status(opened.status());
   return bytes;
 }
 

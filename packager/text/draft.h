@@ -1,7 +1,9 @@
 // A tokenizer while it is read from `tokenizer.json`: the content of each section.
 #pragma once
 
+#include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@ namespace mlc::text {
 struct DraftAdded {
   Added added;
   std::string content, normalized;
+  std::optional<std::string> decoded;  // where it is neither of them
 };
 
 class Draft {
@@ -25,6 +28,7 @@ class Draft {
   std::vector<Merge> merges;
   std::vector<double> scores;  // Unigram: per id
   std::vector<DraftAdded> added;
+  std::array<uint32_t, 256> byte_tokens = all_none();
   std::vector<Step> normalizer, splitter, decoder;
   std::vector<TemplatePiece> single, pair;
   std::vector<NamedPattern> patterns;
@@ -38,6 +42,7 @@ class Draft {
     texts_ += text;
     return ref;
   }
+  std::string_view text_of(TextRef ref) const { return std::string_view(texts_).substr(ref.offset, ref.length); }
   // The id of a token, kNone without one.
   uint32_t id_of(std::string_view text) const;
   // The number of a pattern, which may be there already.
@@ -46,6 +51,11 @@ class Draft {
   Result<std::vector<std::byte>> encode();
 
  private:
+  static std::array<uint32_t, 256> all_none() {
+    std::array<uint32_t, 256> out;
+    out.fill(kNone);
+    return out;
+  }
   std::vector<std::byte> tokens();
 
   std::string texts_;

@@ -87,18 +87,6 @@ std::string whole_characters(std::string& bytes) {
   return out;
 }
 
-// The byte of <0xHH>, or -1.
-int byte_of_name(std::string_view token) {
-  if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return -1;
-  int value = 0;
-  for (const char c : token.substr(3, 2)) {
-    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-    if (digit < 0) return -1;
-    value = value * 16 + digit;
-  }
-  return value;
-}
-
 bool is_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     uint32_t c = 0;
@@ -107,6 +95,18 @@ bool is_utf8(std::string_view text) {
     at += size;
   }
   return true;
+}
+
+// With U+FFFD for each byte that begins no character.
+std::string mended(std::string_view bytes) {
+  std::string out;
+  for (size_t at = 0; at < bytes.size();) {
+    uint32_t c = 0;
+    const unsigned size = decode_utf8(bytes, at, c);
+    out.append(size == 0 ? kReplacement : bytes.substr(at, size));
+    at += size == 0 ? 1 : size;
+  }
+  return out;
 }
 
 // `text` in front of `token`, at most so often.
@@ -183,7 +183,8 @@ void Decoder::flush(const Step& step, State& state, Tokens& out) const {
   } else if (step.kind == StepKind::PieceBytes && !held.empty()) {
     out.emplace_back(kReplacement);
   } else if (step.kind == StepKind::PieceFallback && !held.empty()) {
-    if (is_utf8(held)) out.push_back(std::move(held));
+    if (step.a != 0) out.push_back(mended(held));
+    else if (is_utf8(held)) out.push_back(std::move(held));
     else out.insert(out.end(), held.size(), std::string(kReplacement));
   }
 }

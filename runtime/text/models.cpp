@@ -92,17 +92,11 @@ void WordTokenizer::add_symbol(uint32_t id, uint32_t length) {
   symbols_.push_back({id, length, at == 0 ? kNone : at - 1, kNone});
 }
 
-uint32_t WordTokenizer::byte_token(uint8_t byte) const {
-  static constexpr char kDigits[] = "0123456789ABCDEF";
-  const char name[6] = {'<', '0', 'x', kDigits[byte >> 4], kDigits[byte & 15], '>'};
-  return tokenizer_.trie().find({name, sizeof name});
-}
-
 bool WordTokenizer::byte_symbols(std::string_view text) {
   uint32_t ids[4 + 2 * kMaxTokenLen];
   size_t count = 0;
   for (const char c : text) {
-    ids[count] = byte_token(static_cast<uint8_t>(c));
+    ids[count] = tokenizer_.byte_token(static_cast<uint8_t>(c));
     if (ids[count] == kNone) return false;
     ++count;
   }
@@ -193,10 +187,13 @@ void WordTokenizer::bpe(std::span<const Char> word, uint32_t number, std::vector
 void WordTokenizer::best_paths(std::span<const Char> word) {
   const Trie& trie = tokenizer_.trie();
   const auto size = static_cast<uint32_t>(word.size());
+  const bool single = (tokenizer_.options().flags & kSinglePrecision) != 0;
   ends_.assign(size + 1, {});
   const auto offer = [&](uint32_t begin, uint32_t end, double score, uint32_t id) {
     PathEnd& to = ends_[end];
-    if (const double sum = score + ends_[begin].score; to.begin == kNone || sum > to.score) to = {sum, id, begin};
+    double sum = score + ends_[begin].score;
+    if (single) sum = static_cast<float>(sum);
+    if (to.begin == kNone || sum > to.score) to = {sum, id, begin};
   };
   for (uint32_t begin = 0; begin < size; ++begin) {
     bool alone = false;
@@ -210,7 +207,7 @@ void WordTokenizer::best_paths(std::span<const Char> word) {
       offer(begin, i + 1, tokenizer_.score(id), id);
       alone |= i == begin;
     }
-    if (!alone) offer(begin, begin + 1, tokenizer_.lowest_score() - 10.0, tokenizer_.options().unknown);
+    if (!alone) offer(begin, begin + 1, tokenizer_.unknown_score(), tokenizer_.options().unknown);
   }
 }
 
@@ -222,7 +219,7 @@ void WordTokenizer::put_unigram(std::span<const Char> word, uint32_t begin, uint
   if (tokenizer_.options().flags & kByteFallback) {
     const size_t before = out.size();
     for (size_t i = 0; i < text.size(); ++i) {
-      const uint32_t id = byte_token(static_cast<uint8_t>(text[i]));
+      const uint32_t id = tokenizer_.byte_token(static_cast<uint8_t>(text[i]));
       if (id == kNone) {
         out.resize(before);
         break;

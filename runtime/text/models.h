@@ -37,7 +37,6 @@ class WordTokenizer {
   void spell(std::span<const Char> word);
   bool whole_word(std::span<const Char> word, uint32_t number, std::vector<Token>& out);
   void first_symbols(std::span<const Char> word);
-  uint32_t byte_token(uint8_t byte) const;
   bool byte_symbols(std::string_view text);
   void add_symbol(uint32_t id, uint32_t length);
   void merge_symbols();

@@ -209,6 +209,7 @@ class ClusterMapper {
       if (!(bytes_of(begin, end) < 6 && map(begin, end))) each(begin, end);
     }
     each(done, static_cast<uint32_t>(in_.size()));
+    if (holds_) rewriter_.put(held_, held_change_);
   }
 
  private:
@@ -220,17 +221,21 @@ class ClusterMapper {
   }
   void each(uint32_t begin, uint32_t end) {
     for (uint32_t i = begin; i < end && !out_.overflowed(); ++i)
-      if (!map(i, i + 1)) rewriter_.put(in_[i].code_point, 0);
+      if (!map(i, i + 1)) put(in_[i].code_point, 0);
   }
-  // Of more code points than there were the last ones are new; of less the last one stands for the others too.
+  void put(uint32_t code_point, int64_t change) {
+    if (holds_) rewriter_.put(held_, held_change_);
+    holds_ = true, held_ = code_point, held_change_ = change;
+  }
+  // Of more code points than there were the last ones are new; of less the last one stands for the others too, and of none the one before them.
   bool map(uint32_t begin, uint32_t end) {
     std::string_view by;
     size_t unused = 0;
     if (!mapped_begin(tokenizer_, false, in_.subspan(begin, end - begin), by, unused)) return false;
     const std::vector<uint32_t> points = code_points(by);
     const int64_t before = end - begin, after = static_cast<int64_t>(points.size());
-    for (int64_t i = 0; i < after && !out_.overflowed(); ++i)
-      rewriter_.put(points[static_cast<size_t>(i)], after >= before ? (i >= before ? 1 : 0) : i + 1 == after ? after - before : 0);
+    for (int64_t i = 0; i < after && !out_.overflowed(); ++i) put(points[static_cast<size_t>(i)], i >= before ? 1 : 0);
+    if (after < before) held_change_ += after - before;
     return true;
   }
 
@@ -238,6 +243,9 @@ class ClusterMapper {
   std::span<const Char> in_;
   Chars& out_;
   Rewriter rewriter_;
+  bool holds_ = false;  // the last one, which may yet stand for more
+  uint32_t held_ = 0;
+  int64_t held_change_ = 0;
 };
 
 void apply(const Compiled& tokenizer, const Step& step, std::span<const Char> in, Chars& out) {

@@ -16,7 +16,7 @@ constexpr uint32_t kBlocks = kCodePoints >> 8;
 constexpr uint64_t kMostGrowth = 1024;  // of a token while it is decoded
 constexpr const char* kNames[kSections] = {"options", "text", "tokens", "trie", "merges", "scores", "added", "added trie", "normalized trie",
                                            "classes", "maps", "normalizer", "splitter", "decoder", "template", "pattern classes", "patterns",
-                                           "charsmap", "charsmap trie"};
+                                           "charsmap", "charsmap trie", "byte tokens"};
 
 Status malformed(Section section, const char* what) {
   return Status(Code::Malformed, "tokenizer: section '{}' {}", kNames[static_cast<uint32_t>(section)], what);
@@ -45,6 +45,7 @@ class Opener {
     MLC_RETURN_IF_ERROR(maps());
     MLC_RETURN_IF_ERROR(patterns());
     MLC_RETURN_IF_ERROR(charsmap());
+    MLC_RETURN_IF_ERROR(byte_tokens());
     MLC_RETURN_IF_ERROR(steps(Section::Normalizer, StepKind::Remove, StepKind::Bytes, c_.normalizer_));
     MLC_RETURN_IF_ERROR(steps(Section::Splitter, StepKind::Replace, StepKind::PrependMissing, c_.splitter_));
     MLC_RETURN_IF_ERROR(steps(Section::Decoder, StepKind::PieceWords, StepKind::TextStrip, c_.decoder_));
@@ -209,6 +210,14 @@ class Opener {
     return cursor.done() ? ok() : malformed(Section::Patterns, "has another size");
   }
 
+  Status byte_tokens() {
+    MLC_RETURN_IF_ERROR(table(Section::ByteTokens, 256, c_.byte_tokens_));
+    if (c_.byte_tokens_.size() != 0 && c_.byte_tokens_.size() != 256) return malformed(Section::ByteTokens, "has another size");
+    for (uint32_t i = 0; i < c_.byte_tokens_.size(); ++i)
+      if (c_.byte_tokens_[i] != kNone && !is_id(c_.byte_tokens_[i])) return malformed(Section::ByteTokens, "has an id that is no token");
+    return ok();
+  }
+
   Status charsmap() {
     MLC_RETURN_IF_ERROR(table(Section::Charsmap, kMaxTokenIds, c_.charsmap_));
     for (uint32_t i = 0; i < c_.charsmap_.size(); ++i)
@@ -356,6 +365,17 @@ uint32_t code_point_of_byte(uint8_t byte) {
   if (byte <= 0x20) return 256u + byte;
   if (byte <= 0xA0) return 256u + 33 + (byte - 0x7F);
   return 256u + 67;
+}
+
+int byte_of_name(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return -1;
+  int value = 0;
+  for (const char c : token.substr(3, 2)) {
+    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    if (digit < 0) return -1;
+    value = value * 16 + digit;
+  }
+  return value;
 }
 
 int byte_of_code_point(uint32_t c) {

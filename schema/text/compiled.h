@@ -32,14 +32,14 @@ inline constexpr uint16_t kPatternMatch = 0x8000;     // a match ends before the
 
 enum class Section : uint32_t {
   Options, Text, Tokens, Trie, Merges, Scores, Added, AddedTrie, NormalizedTrie, Classes, Maps, Normalizer, Splitter, Decoder, Template,
-  PatternClasses, Patterns, Charsmap, CharsmapTrie,
+  PatternClasses, Patterns, Charsmap, CharsmapTrie, ByteTokens,
   Count
 };
 
 enum class Model : uint32_t { WordPiece, Bpe, Unigram, WordLevel };
 
 // Bits of `Options::flags`.
-inline constexpr uint32_t kFuseUnknown = 1, kByteFallback = 2, kIgnoreMerges = 4, kTrimOffsets = 8, kTrimKeepsFirst = 16;
+inline constexpr uint32_t kFuseUnknown = 1, kByteFallback = 2, kIgnoreMerges = 4, kTrimOffsets = 8, kTrimKeepsFirst = 16, kSinglePrecision = 32;
 
 struct TextRef {
   uint32_t offset, length;
@@ -93,7 +93,7 @@ enum class StepKind : uint32_t {
   PieceBytes,    // code points that stand for bytes
   PieceReplace,  // `text` by `other`
   PieceReplacePattern,  // matches of pattern `a` by `other`
-  PieceFallback,  // runs of <0xHH> are bytes
+  PieceFallback,  // runs of <0xHH> are bytes; a: what is no UTF-8 of them one by one, else all of the run
   PieceStrip,    // at most `a` times `text` at the begin of each token
   PieceMeta,     // `text` becomes a blank, or nothing in the first token with a
   PieceSuffix,   // `text` becomes a blank, or nothing in the last token
@@ -232,7 +232,10 @@ class Compiled {
   const Trie& charsmap_trie() const { return charsmap_trie_; }
   std::string_view charsmap(uint32_t i) const { return text(charsmap_[i]); }  // a value of that trie
   double score(uint32_t id) const { return scores_[id]; }  // Unigram: of an id of `trie`, and of what is unknown
-  double lowest_score() const { return lowest_score_; }
+  // Unigram: of a code point that is unknown.
+  double unknown_score() const { return (options_.flags & kSinglePrecision) ? scores_[options_.unknown] : lowest_score_ - 10.0; }
+  // The token of a byte where a text is told by its bytes, or kNone.
+  uint32_t byte_token(uint8_t byte) const { return byte_tokens_.size() == 0 ? kNone : byte_tokens_[byte]; }
   const Table<Step>& normalizer() const { return normalizer_; }
   const Table<Step>& splitter() const { return splitter_; }
   const Table<Step>& decoder() const { return decoder_; }
@@ -249,6 +252,7 @@ class Compiled {
   Trie trie_, added_trie_, normalized_trie_;
   Table<Merge> merges_;
   Table<double> scores_;
+  Table<uint32_t> byte_tokens_;
   double lowest_score_ = 0;
   Table<Added> added_;
   Table<uint16_t> class_index_, class_blocks_;
@@ -271,6 +275,8 @@ inline uint32_t merge_slot(uint32_t left, uint32_t right, uint32_t size) {
 }
 // The code point that stands for a byte in byte-level vocabularies: itself if it can be seen, else one from 256 on.
 uint32_t code_point_of_byte(uint8_t byte);
+// The byte of a token <0xHH>, or -1.
+int byte_of_name(std::string_view token);
 // The byte that a code point stands for, or -1.
 int byte_of_code_point(uint32_t code_point);
 

@@ -6,7 +6,10 @@ both encode the same lines. Ids, type ids, offsets, word ids and masks must be e
 Skipped (77) where `tokenizers` is neither installed nor to be had from PyPI: tests/unit/tokenizer has vectors of it.
 """
 import argparse
+import base64
 import gzip
+import importlib
+import io
 import json
 import pathlib
 import random
@@ -18,30 +21,29 @@ import time
 import venv
 
 VERSION = "0.23.3"  # whose answers are the definition
+SENTENCEPIECE = "0.2.3"  # those of model files
 
 
-def import_tokenizers(folder):
+def import_library(name, version, folder):
     """The library, installed below `folder` if it has to be; None without it."""
     try:
-        import tokenizers
-        return tokenizers
+        return importlib.import_module(name)
     except ImportError:
         pass
-    place = pathlib.Path(folder) / f"tokenizers-{VERSION}"
+    place = pathlib.Path(folder) / f"{name}-{version}"
     if not place.is_dir():
-        done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", place, f"tokenizers=={VERSION}"],
+        done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", place, f"{name}=={version}"],
                               capture_output=True, text=True)
         if done.returncode != 0:
             try:  # a Python without pip
                 venv.create(place, with_pip=True)
-                subprocess.run([place / "bin/pip", "install", "--quiet", "--no-deps", "--target", place, f"tokenizers=={VERSION}"], check=True,
+                subprocess.run([place / "bin/pip", "install", "--quiet", "--no-deps", "--target", place, f"{name}=={version}"], check=True,
                                capture_output=True)
             except (subprocess.CalledProcessError, OSError):
                 return None
     sys.path.insert(0, str(place))
     try:
-        import tokenizers
-        return tokenizers
+        return importlib.import_module(name)
     except ImportError:
         return None
 
@@ -270,7 +272,104 @@ def punctuated(t, lines):
     return tok
 
 
-def families(t, lines):
+# Model files of SentencePiece
+
+def train_pieces(s, lines, **options):
+    """A model file as bytes."""
+    model = io.BytesIO()
+    lines = [line.replace("\0", " ") for line in lines if all(c < "\u0600" for c in line)]
+    s.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, vocab_size=3000, hard_vocab_limit=False, minloglevel=2, **options)
+    return model.getvalue()
+
+
+def fields(message):
+    """The fields of a message of Protocol Buffers: number and value."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+    while at < len(message):
+        tag = varint()
+        size = {0: 0, 1: 8, 2: None, 5: 4}[tag & 7]
+        if tag & 7 == 0:
+            yield tag >> 3, varint()
+            continue
+        size = varint() if size is None else size
+        yield tag >> 3, message[at:at + size]
+        at += size
+
+
+def charsmap_of(model):
+    return next((value for number, message in fields(model) if number == 3 for inner, value in fields(message) if inner == 2), b"")
+
+
+def pieces_of(model):
+    for number, message in fields(model):
+        if number == 1:
+            piece = dict(fields(message))
+            yield piece[1].decode(), struct.unpack("<f", piece.get(2, b"\0\0\0\0"))[0]
+
+
+def converted(t, s, lines, rule, marian=False):
+    """A unigram model of SentencePiece as the converters write it (T5, XLM-R, mBART)."""
+    model = train_pieces(s, lines, model_type="unigram", normalization_rule_name=rule)
+    vocabulary = [[text, score] for text, score in pieces_of(model)]
+    map_64 = base64.b64encode(charsmap_of(model)).decode()
+    precompiled = {"type": "Precompiled", "precompiled_charsmap": map_64}
+    replace = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁" if marian else " "}
+    strip = {"type": "Strip", "strip_left": False, "strip_right": True}
+    tok = t.Tokenizer.from_str(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
+        "normalizer": {"type": "Sequence", "normalizers": [precompiled, *([strip] if marian else []), replace]},
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True} if not marian else {"type": "Sequence", "pretokenizers": [
+            {"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}]},
+        "post_processor": None, "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "model": {"type": "Unigram", "unk_id": 0, "vocab": vocabulary, "byte_fallback": False}}))
+    tok.add_special_tokens(["<s>", "</s>", "<mask>"])
+    tok.post_processor = t.processors.TemplateProcessing(single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>",
+                                                         special_tokens=[(name, tok.token_to_id(name)) for name in ("<s>", "</s>")])
+    return tok
+
+
+MODEL_FILES = {
+    "unigram": dict(model_type="unigram"),
+    "unigram_bytes": dict(model_type="unigram", byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False),
+    "unigram_folded": dict(model_type="unigram", normalization_rule_name="nmt_nfkc_cf", user_defined_symbols=["<sep>", "abc", "▁▁"]),
+    "bpe": dict(model_type="bpe"),
+    "bpe_bytes": dict(model_type="bpe", byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False, split_digits=True),
+    "bpe_symbols": dict(model_type="bpe", byte_fallback=True, add_dummy_prefix=False, normalization_rule_name="nfkc", control_symbols=["<ctl>"],
+                        user_defined_symbols=["<sep>", "the", "▁▁", "▁▁▁"], allow_whitespace_only_pieces=True, remove_extra_whitespaces=False),
+}
+
+
+def compare_model_file(name, s, model, program, lines, folder):
+    """Against the library of SentencePiece: ids, and what they are decoded to."""
+    checker = Checker("model_" + name)
+    path = pathlib.Path(folder) / "tokenizer.model"
+    path.write_bytes(model)
+    reference = s.SentencePieceProcessor(model_proto=model)
+    ours = Ours(program, folder, path)
+    lines = [line for line in lines if "\0" not in line]
+    for text, mine in zip(lines, ours.encodings(lines), strict=True):
+        checker.check("encode", text, mine[0], {"ids": reference.encode(text)}, ("ids",))
+    draw = random.Random(5)
+    rows = [reference.encode(line) for line in lines[:600]] + [[draw.randrange(reference.vocab_size()) for _ in range(draw.randrange(30))] for _ in range(300)]
+    for row, mine in zip(rows, ours.run([struct.pack(f"<{len(r)}I", *r) for r in rows], decode=True, special=False), strict=True):
+        text = reference.decode(row)
+        checker.check("decode", row, mine, {"text": text, "streamed": text}, ("text", "streamed"))
+    print(f"{'FAIL' if checker.failed else 'ok  '} model_{name}: {checker.compared} compared, {checker.failed} differ")
+    return checker.failed
+
+
+def families(t, s, lines):
     yield "wordpiece", lambda: word_piece(t, lines)
     yield "wordpiece_cased", lambda: word_piece(t, lines, lowercase=False)
     yield "wordpiece_added", lambda: bert_added(t, lines)
@@ -292,6 +391,9 @@ def families(t, lines):
     behaviours = [(b, i) for i in (False, True) for b in ("isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous")]
     for i, (name, pattern) in enumerate(FEATURES.items()):
         yield f"pattern_{name}", lambda p=pattern, b=behaviours[i % len(behaviours)]: featured(t, lines, p, *b)
+    if s is not None:
+        yield "t5", lambda: converted(t, s, lines, "nmt_nfkc")
+        yield "xlm_r", lambda: converted(t, s, lines, "nmt_nfkc_cf", marian=True)
     yield "nfkc", lambda: formed(t, lines, "NFKC")
     yield "nfkd", lambda: formed(t, lines, "NFKD", "StripAccents", "Lowercase")
     yield "nmt", lambda: formed(t, lines, "Nmt", "NFD", "NFC")
@@ -306,13 +408,16 @@ def pack(texts):
 class Ours:
     def __init__(self, program, folder, tokenizer):
         self.program, self.folder = program, pathlib.Path(folder)
-        self.json = self.folder / "tokenizer.json"
-        self.json.write_text(tokenizer, encoding="utf-8")
+        self.file = self.folder / "tokenizer.json"
+        if isinstance(tokenizer, pathlib.Path):
+            self.file = tokenizer
+        else:
+            self.file.write_text(tokenizer, encoding="utf-8")
 
     def run(self, texts, **options):
         path = self.folder / "texts"
         path.write_bytes(pack(texts))
-        done = subprocess.run([self.program, self.json, path, *(f"{k}={int(v)}" for k, v in options.items())], capture_output=True)
+        done = subprocess.run([self.program, self.file, path, *(f"{k}={int(v)}" for k, v in options.items())], capture_output=True)
         if done.returncode != 0:
             raise SystemExit(f"tokenize_lines: {done.returncode} {done.stderr.decode()}")
         return [json.loads(line) for line in done.stdout.decode().split("\n") if line]
@@ -441,14 +546,22 @@ def main():
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    t = import_tokenizers(args.bin.parent)
+    t = import_library("tokenizers", VERSION, args.bin.parent)
     if t is None:
         print(f"skipped: tokenizers {VERSION} is not installed and cannot be had from PyPI")
         return 77
     lines = lines_of(args.lines, args.seed)
     sample = [line for line in lines_of(6000, args.seed + 1) if len(line) < 200]  # tokens become as long as words
     failed = 0
-    for name, make in families(t, sample):
+    s = import_library("sentencepiece", SENTENCEPIECE, args.bin.parent)
+    if s is None:
+        print(f"skipped: sentencepiece {SENTENCEPIECE} is not installed and cannot be had from PyPI; its families are left out")
+    for name, options in MODEL_FILES.items():
+        if s is None or args.speed or (args.family and args.family != "model_" + name):
+            continue
+        with tempfile.TemporaryDirectory(prefix="mlc-tokenizer-") as folder:
+            failed += compare_model_file(name, s, train_pieces(s, sample, **options), args.bin / "tokenize_lines", lines, folder)
+    for name, make in families(t, s, sample):
         if args.family and args.family != name:
             continue
         with tempfile.TemporaryDirectory(prefix="mlc-tokenizer-") as folder:
