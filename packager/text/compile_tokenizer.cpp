@@ -1,8 +1,11 @@
 #include "packager/text/compile_tokenizer.h"
 
 #include <algorithm>
+#include <set>
+#include <unordered_map>
 
 #include "base/byte_cursor.h"
+#include "base/text.h"
 #include "packager/text/draft.h"
 #include "packager/text/sentencepiece.h"
 #include "packager/text/unicode.h"
@@ -31,6 +34,31 @@ Status normalize_added(Draft& draft) {
 }
 
 }  // namespace
+
+// By which symbols a token that was merged may begin and end: what it was merged of is shorter, so each is known before it is asked for.
+std::vector<std::pair<uint32_t, uint32_t>> Draft::neighbours() const {
+  if (options.continuing.length != 0 || options.word_end.length != 0) return {};  // symbols are no characters
+  std::unordered_map<uint32_t, std::set<uint32_t>> begins, ends;
+  std::unordered_map<uint32_t, size_t> lengths;
+  const auto is_symbol = [&](uint32_t id) { begins[id].insert(id), ends[id].insert(id); };
+  for (const auto& [text, id] : vocabulary) {
+    uint32_t unused = 0;
+    lengths[id] = text.size();
+    if (decode_utf8(text, 0, unused) == text.size()) is_symbol(id);
+  }
+  is_symbol(options.unknown);
+  for (const uint32_t id : byte_tokens) is_symbol(id);
+  std::vector<Merge> sorted = merges;
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const Merge& a, const Merge& b) { return lengths[a.result] < lengths[b.result]; });
+  std::set<std::pair<uint32_t, uint32_t>> pairs;
+  for (const Merge& merge : sorted) {
+    for (const uint32_t left : ends[merge.left])
+      for (const uint32_t right : begins[merge.right]) pairs.emplace(left, right);
+    if (merge.result != merge.left) begins[merge.result].insert(begins[merge.left].begin(), begins[merge.left].end());
+    if (merge.result != merge.right) ends[merge.result].insert(ends[merge.right].begin(), ends[merge.right].end());
+  }
+  return {pairs.begin(), pairs.end()};
+}
 
 uint32_t Draft::id_of(std::string_view text) const {
   if (const auto found = vocabulary.find(text); found != vocabulary.end()) return found->second;
@@ -71,6 +99,7 @@ Result<std::vector<std::byte>> Draft::encode() {
   section(Section::Trie) = make_trie(std::move(words));
   section(Section::Scores) = bytes_of(scores);
   section(Section::Merges) = make_merges(merges);
+  if (const auto pairs = neighbours(); !pairs.empty()) section(Section::Neighbours) = make_neighbours(pairs);
   section(Section::ByteTokens) = bytes_of(std::vector<uint32_t>(byte_tokens.begin(), byte_tokens.end()));
   std::sort(added.begin(), added.end(), [](const DraftAdded& a, const DraftAdded& b) { return a.added.id < b.added.id; });
   std::vector<Added> list;

@@ -57,6 +57,7 @@ class Draft {
     return out;
   }
   std::vector<std::byte> tokens();
+  std::vector<std::pair<uint32_t, uint32_t>> neighbours() const;
 
   std::string texts_;
 };

@@ -156,6 +156,18 @@ std::vector<std::byte> make_merges(const std::vector<Merge>& merges) {
   }
 }
 
+// About one bit of eight is set.
+std::vector<std::byte> make_neighbours(const std::vector<std::pair<uint32_t, uint32_t>>& pairs) {
+  ByteBuilder out;
+  std::vector<uint32_t> words(std::bit_ceil(std::clamp<size_t>(pairs.size() / 4, 32, kMaxTokenIds)));
+  for (const auto& [left, right] : pairs) {
+    const uint32_t bit = merge_slot(left, right, static_cast<uint32_t>(words.size() * 32));
+    words[bit / 32] |= 1u << (bit % 32);
+  }
+  put_items(out, words);
+  return out.take();
+}
+
 std::vector<std::byte> make_blocks(const std::vector<uint16_t>& numbers) {
   std::vector<uint16_t> index;
   std::map<std::vector<uint16_t>, uint16_t> blocks;

@@ -21,6 +21,9 @@ std::vector<std::byte> make_trie(std::vector<NamedNumber> texts);
 // Pairs are there once.
 std::vector<std::byte> make_merges(const std::vector<Merge>& merges);
 
+// Bits of pairs of symbols between which a merge may be.
+std::vector<std::byte> make_neighbours(const std::vector<std::pair<uint32_t, uint32_t>>& pairs);
+
 // A number of each code point.
 std::vector<std::byte> make_blocks(const std::vector<uint16_t>& numbers);
 std::vector<std::byte> make_patterns(const PatternTables& patterns);

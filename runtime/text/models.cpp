@@ -87,9 +87,7 @@ void WordTokenizer::word_level(std::span<const Char> word, uint32_t number, std:
 }
 
 void WordTokenizer::add_symbol(uint32_t id, uint32_t length) {
-  const auto at = static_cast<uint32_t>(symbols_.size());
-  if (at > 0) symbols_.back().next = at;
-  symbols_.push_back({id, length, at == 0 ? kNone : at - 1, kNone});
+  symbols_.push_back({id, length, kNone, kNone});
 }
 
 bool WordTokenizer::byte_symbols(std::string_view text) {
@@ -139,12 +137,52 @@ void WordTokenizer::offer(uint32_t at) {
   heap_.push_back(candidate);
 }
 
-// The pair of lowest rank is merged, of equal ones the first, until no pair is known. A heap of candidates, of which those
-// that meanwhile are others are passed over: n log n.
+// The pair of lowest rank is merged, of equal ones the first, until no pair is known. Runs between which nothing can be merged are
+// looked at one by one: most are short, and what merges they have is found soonest by looking at all of them again.
 void WordTokenizer::merge_symbols() {
+  const auto size = static_cast<uint32_t>(symbols_.size());
+  for (uint32_t begin = 0; begin < size;) {
+    uint32_t end = begin + 1;
+    while (end < size && tokenizer_.may_join(symbols_[end - 1].id, symbols_[end].id)) ++end;
+    if (end - begin > kShortRun) merge_long_run(begin, end);
+    else if (end - begin > 1) merge_short_run(begin, end);
+    begin = end;
+  }
+}
+
+void WordTokenizer::merge_short_run(uint32_t begin, uint32_t end) {
+  struct Pair {
+    uint32_t rank, result;
+  };
+  Pair pairs[kShortRun];
+  uint32_t at[kShortRun + 1];  // the symbols that are left
+  uint32_t count = end - begin;
+  const auto look = [&](uint32_t i) {
+    if (!tokenizer_.merge(symbols_[at[i]].id, symbols_[at[i + 1]].id, pairs[i].rank, pairs[i].result)) pairs[i] = {kNone, kNone};
+  };
+  for (uint32_t i = 0; i < count; ++i) at[i] = begin + i;
+  for (uint32_t i = 0; i + 1 < count; ++i) look(i);
+  while (count > 1) {
+    uint32_t best = 0;
+    for (uint32_t i = 1; i + 1 < count; ++i)
+      if (pairs[i].rank < pairs[best].rank) best = i;
+    if (pairs[best].result == kNone) return;
+    Symbol &left = symbols_[at[best]], &right = symbols_[at[best + 1]];
+    left.id = pairs[best].result, left.length += right.length, right.length = 0;
+    --count;
+    for (uint32_t i = best + 1; i < count; ++i) at[i] = at[i + 1];
+    for (uint32_t i = best + 1; i + 1 < count; ++i) pairs[i] = pairs[i + 1];
+    if (best + 1 < count) look(best);
+    if (best > 0) look(best - 1);
+  }
+}
+
+// A heap of candidates, of which those that meanwhile are others are passed over: n log n.
+void WordTokenizer::merge_long_run(uint32_t begin, uint32_t end) {
   const auto later = [](const Candidate& a, const Candidate& b) { return a.rank != b.rank ? a.rank > b.rank : a.at > b.at; };
   heap_.clear();
-  for (uint32_t i = 0; i < symbols_.size(); ++i) offer(i);
+  for (uint32_t i = begin; i < end; ++i) symbols_[i].previous = i == begin ? kNone : i - 1, symbols_[i].next = i + 1 == end ? kNone : i + 1;
+  for (uint32_t i = begin; i < end; ++i) offer(i);
   std::make_heap(heap_.begin(), heap_.end(), later);
   const auto offer_again = [&](uint32_t at) {
     const size_t before = heap_.size();

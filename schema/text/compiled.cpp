@@ -16,7 +16,7 @@ constexpr uint32_t kBlocks = kCodePoints >> 8;
 constexpr uint64_t kMostGrowth = 1024;  // of a token while it is decoded
 constexpr const char* kNames[kSections] = {"options", "text", "tokens", "trie", "merges", "scores", "added", "added trie", "normalized trie",
                                            "classes", "maps", "normalizer", "splitter", "decoder", "template", "pattern classes", "patterns",
-                                           "charsmap", "charsmap trie", "byte tokens"};
+                                           "charsmap", "charsmap trie", "byte tokens", "neighbours"};
 
 Status malformed(Section section, const char* what) {
   return Status(Code::Malformed, "tokenizer: section '{}' {}", kNames[static_cast<uint32_t>(section)], what);
@@ -168,6 +168,9 @@ class Opener {
       const Merge merge = c_.merges_[i];
       if (merge.left != kNone && !is_id(merge.result)) return malformed(Section::Merges, "makes an id that is no token");
     }
+    MLC_RETURN_IF_ERROR(table(Section::Neighbours, kMaxTokenIds, c_.neighbours_));
+    if (const uint32_t words = c_.neighbours_.size(); words != 0 && !std::has_single_bit(words))
+      return malformed(Section::Neighbours, "has a size that is no power of two");
     return ok();
   }
 

@@ -32,7 +32,7 @@ inline constexpr uint16_t kPatternMatch = 0x8000;     // a match ends before the
 
 enum class Section : uint32_t {
   Options, Text, Tokens, Trie, Merges, Scores, Added, AddedTrie, NormalizedTrie, Classes, Maps, Normalizer, Splitter, Decoder, Template,
-  PatternClasses, Patterns, Charsmap, CharsmapTrie, ByteTokens,
+  PatternClasses, Patterns, Charsmap, CharsmapTrie, ByteTokens, Neighbours,
   Count
 };
 
@@ -195,6 +195,12 @@ class PatternTable {
   uint32_t width_ = 0;
 };
 
+// Where the search of a pair begins in a table of merges, whose size is a power of two.
+inline uint32_t merge_slot(uint32_t left, uint32_t right, uint32_t size) {
+  uint64_t hash = (uint64_t{left} << 32 | right) * 0x9E3779B97F4A7C15;
+  return static_cast<uint32_t>(hash >> 32) & (size - 1);
+}
+
 class Compiled {
  public:
   // Malformed (E4xxx of the container is the caller's) if the bytes are no compiled tokenizer.
@@ -213,6 +219,12 @@ class Compiled {
   // The added token of that id, or num_added(). Any id.
   uint32_t added_of(uint32_t id) const;
   // What two neighbours become; false if they are not merged.
+  // Whether a merge may join what ends with the one symbol and what begins with the other.
+  bool may_join(uint32_t left, uint32_t right) const {
+    if (neighbours_.size() == 0) return true;
+    const uint32_t bit = merge_slot(left, right, neighbours_.size() * 32);
+    return (neighbours_[bit / 32] >> (bit % 32) & 1) != 0;
+  }
   bool merge(uint32_t left, uint32_t right, uint32_t& rank, uint32_t& result) const;
   uint16_t class_of(uint32_t code_point) const {  // below kCodePoints
     const uint32_t block = class_index_[code_point >> 8];
@@ -252,7 +264,7 @@ class Compiled {
   Trie trie_, added_trie_, normalized_trie_;
   Table<Merge> merges_;
   Table<double> scores_;
-  Table<uint32_t> byte_tokens_;
+  Table<uint32_t> byte_tokens_, neighbours_;
   double lowest_score_ = 0;
   Table<Added> added_;
   Table<uint16_t> class_index_, class_blocks_;
@@ -268,11 +280,6 @@ class Compiled {
   Table<TemplatePiece> pieces_;
 };
 
-// Where the search of a pair begins in a table of merges, whose size is a power of two.
-inline uint32_t merge_slot(uint32_t left, uint32_t right, uint32_t size) {
-  uint64_t hash = (uint64_t{left} << 32 | right) * 0x9E3779B97F4A7C15;
-  return static_cast<uint32_t>(hash >> 32) & (size - 1);
-}
 // The code point that stands for a byte in byte-level vocabularies: itself if it can be seen, else one from 256 on.
 uint32_t code_point_of_byte(uint8_t byte);
 // The byte of a token <0xHH>, or -1.
