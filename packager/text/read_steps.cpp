@@ -12,7 +12,7 @@ constexpr std::string_view kNormalizers =
 constexpr std::string_view kSplitters =
     "BertPreTokenizer, ByteLevel, Metaspace, Whitespace, WhitespaceSplit, Punctuation, Digits, Split, Sequence";
 constexpr std::string_view kProcessors = "TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel, Sequence";
-constexpr std::string_view kDecoders = "WordPiece, ByteLevel, Metaspace, ByteFallback, Fuse, Strip, Replace, BPEDecoder, Sequence";
+constexpr std::string_view kDecoders = "WordPiece, ByteLevel, Metaspace, ByteFallback, Fuse, Strip, Replace, BPEDecoder, CTC, Sequence";
 
 // What ByteLevel splits a text into.
 constexpr std::string_view kWords = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
@@ -41,6 +41,7 @@ void add(std::vector<Step>& steps, Draft& draft, StepKind kind, uint32_t a = 0, 
     case StepKind::PieceReplace:
     case StepKind::PieceReplacePattern:
     case StepKind::PieceFallback:
+    case StepKind::PieceCtc:
     case StepKind::PieceStrip:
     case StepKind::PieceMeta:
     case StepKind::PieceSuffix:
@@ -314,15 +315,22 @@ Status decode_strip(const JsonNode& node, Draft& draft) {
   uint32_t start = 0, stop = 0;
   MLC_RETURN_IF_ERROR(node["start"].number(kNone, start));
   MLC_RETURN_IF_ERROR(node["stop"].number(kNone, stop));
-  if (stop != 0) return Status(Code::Unsupported, "{} is {}, only 0 is covered", node["stop"].path, stop);
-  add(draft.decoder, draft, is_fused(draft) ? StepKind::TextStrip : StepKind::PieceStrip, start);
+  add(draft.decoder, draft, is_fused(draft) ? StepKind::TextStrip : StepKind::PieceStrip, start, stop);
   return put_text(node["content"], draft, draft.decoder.back().text);
+}
+
+Status decode_ctc(const JsonNode& node, Draft& draft) {
+  bool cleanup = true;
+  MLC_RETURN_IF_ERROR(node["cleanup"].flag(cleanup));
+  add(draft.decoder, draft, StepKind::PieceCtc, cleanup);
+  MLC_RETURN_IF_ERROR(put_text(node["pad_token"], draft, draft.decoder.back().text));
+  return put_text(node["word_delimiter_token"], draft, draft.decoder.back().other);
 }
 
 Status one_decoder(const JsonNode& node, const std::string& type, Draft& draft) {
   if (type == "Fuse") return draft.fused = true, ok();
   if (type == "Strip") return decode_strip(node, draft);
-  static constexpr std::string_view kOthers[] = {"WordPiece", "ByteLevel", "Metaspace", "ByteFallback", "Replace", "BPEDecoder"};
+  static constexpr std::string_view kOthers[] = {"WordPiece", "ByteLevel", "Metaspace", "ByteFallback", "Replace", "BPEDecoder", "CTC"};
   if (std::find(std::begin(kOthers), std::end(kOthers), type) == std::end(kOthers)) return node["type"].unknown(type, kDecoders);
   if (is_fused(draft)) return Status(Code::Unsupported, "{}: '{}' behind what makes one text of all tokens is not covered", node["type"].path, type);
   if (type == "ByteLevel") return add(draft.decoder, draft, StepKind::PieceBytes), ok();
@@ -335,6 +343,7 @@ Status one_decoder(const JsonNode& node, const std::string& type, Draft& draft) 
     add(draft.decoder, draft, StepKind::PieceMeta, scheme != "never");
     return draft.decoder.back().text = replacement, ok();
   }
+  if (type == "CTC") return decode_ctc(node, draft);
   if (type == "BPEDecoder") {
     add(draft.decoder, draft, StepKind::PieceSuffix);
     return put_text(node["suffix"], draft, draft.decoder.back().text);

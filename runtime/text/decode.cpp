@@ -123,13 +123,23 @@ bool is_special(const Compiled& tokenizer, std::string_view text) {
   return false;
 }
 
+// How many bytes at the end of `token` are `text`, at most so often.
+size_t trailing(std::string_view token, std::string_view text, uint32_t times) {
+  size_t bytes = 0;
+  for (; times > 0 && token.ends_with(text); --times) token.remove_suffix(text.size()), bytes += text.size();
+  return bytes;
+}
+
+void clean_up(std::string& token) {
+  for (const auto& [what, by] : kCleanups) replace_all(token, what, by);
+}
+
 void word_piece(const Step& step, std::string_view prefix, bool is_first, std::string& token) {
   if (!is_first) {
     if (std::string_view(token).starts_with(prefix)) token.erase(0, prefix.size());
     else token.insert(0, " ");
   }
-  if (step.a != 0)
-    for (const auto& [what, by] : kCleanups) replace_all(token, what, by);
+  if (step.a != 0) clean_up(token);
 }
 
 }  // namespace
@@ -153,6 +163,15 @@ void Decoder::apply(const Step& step, State& state, std::string token, Tokens& o
     case StepKind::PieceStrip: {
       uint64_t times = step.a;
       strip_front(token, text, times);
+      token.resize(token.size() - trailing(token, text, step.b));
+      break;
+    }
+    case StepKind::PieceCtc: {
+      if (state.holds && token == state.held) return;
+      state.held = token, state.holds = true;
+      replace_all(token, text, "");
+      if (step.a != 0) clean_up(token), replace_all(token, tokenizer_.text(step.other), " ");
+      if (token.empty()) return;
       break;
     }
     case StepKind::PieceMeta: replace_all(token, text, is_first && step.a != 0 ? "" : " "); break;
@@ -168,6 +187,12 @@ void Decoder::apply(const Step& step, State& state, std::string token, Tokens& o
       uint64_t left = is_first ? step.a : state.seen - 2;
       strip_front(token, text, left);
       state.seen = token.empty() ? left + 1 : 1;
+      if (step.b != 0) {  // what may be its end waits
+        token.insert(0, std::exchange(state.held, {}));
+        const size_t end = token.size() - trailing(token, text, step.b);
+        state.held = token.substr(end);
+        token.resize(end);
+      }
       break;
     }
     default: break;  // Compiled::open lets none of them in

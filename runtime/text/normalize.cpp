@@ -288,6 +288,7 @@ void apply(const Compiled& tokenizer, const Step& step, std::span<const Char> in
     case StepKind::PieceReplace:
     case StepKind::PieceReplacePattern:
     case StepKind::PieceFallback:
+    case StepKind::PieceCtc:
     case StepKind::PieceStrip:
     case StepKind::PieceMeta:
     case StepKind::PieceSuffix:

@@ -269,8 +269,8 @@ class Opener {
       if ((has_pattern && step.a >= c_.num_patterns_) || (step.kind == StepKind::Charsmap && step.a > c_.num_patterns_))
         return malformed(s, "has a step with a pattern that is not there");
       const bool needs_text = step.kind == StepKind::Replace || step.kind == StepKind::SplitText || step.kind == StepKind::PieceReplace ||
-                              step.kind >= StepKind::PieceStrip;
-      if (needs_text && step.text.length == 0) return malformed(s, "has a step that looks for the empty text");
+                              step.kind >= StepKind::PieceCtc;
+      if ((needs_text && step.text.length == 0) || (step.kind == StepKind::PieceCtc && step.other.length == 0)) return malformed(s, "has a step that looks for the empty text");
       if (step.kind != StepKind::PieceReplace && step.kind != StepKind::PieceReplacePattern) continue;
       const uint64_t least = std::max(step.text.length, 1u);  // a pattern matches one byte at least
       growth *= std::max<uint64_t>(1, (step.other.length + least - 1) / least);

@@ -94,10 +94,11 @@ enum class StepKind : uint32_t {
   PieceReplace,  // `text` by `other`
   PieceReplacePattern,  // matches of pattern `a` by `other`
   PieceFallback,  // runs of <0xHH> are bytes; a: what is no UTF-8 of them one by one, else all of the run
-  PieceStrip,    // at most `a` times `text` at the begin of each token
+  PieceCtc,      // of equal tokens in a row one stays; `text` is dropped; a: clean up, then `other` becomes a blank
+  PieceStrip,    // at most `a` times `text` at the begin of each token, `b` times at its end
   PieceMeta,     // `text` becomes a blank, or nothing in the first token with a
   PieceSuffix,   // `text` becomes a blank, or nothing in the last token
-  TextStrip,     // at most `a` times `text` at the begin of the whole
+  TextStrip,     // at most `a` times `text` at the begin of the whole, `b` times at its end
   Count
 };
 enum class Behaviour : uint32_t { Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous };

@@ -246,6 +246,15 @@ def formed(t, lines, *names):
     return tok
 
 
+def letters(t, lines, cleanup):
+    """Wav2Vec2: letters, and blanks between those that are the same."""
+    tok = t.Tokenizer(t.models.WordLevel({"<pad>": 0, "|": 1, "<unk>": 2, **{c: i + 3 for i, c in enumerate("abcdefghijklmnopqrstuvwxyz'., ")}}, unk_token="<unk>"))
+    tok.normalizer = t.normalizers.Lowercase()
+    tok.pre_tokenizer = t.pre_tokenizers.Split(t.Regex("."), "isolated")
+    tok.decoder = t.decoders.Sequence([t.decoders.CTC("<pad>", "|", cleanup), t.decoders.Fuse()])
+    return tok
+
+
 def suffixed(t, lines):
     """The first BPE: a suffix at the end of words."""
     tok = t.Tokenizer(t.models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
@@ -394,6 +403,8 @@ def families(t, s, lines):
     if s is not None:
         yield "t5", lambda: converted(t, s, lines, "nmt_nfkc")
         yield "xlm_r", lambda: converted(t, s, lines, "nmt_nfkc_cf", marian=True)
+    yield "ctc", lambda: letters(t, lines, True)
+    yield "ctc_raw", lambda: letters(t, lines, False)
     yield "nfkc", lambda: formed(t, lines, "NFKC")
     yield "nfkd", lambda: formed(t, lines, "NFKD", "StripAccents", "Lowercase")
     yield "nmt", lambda: formed(t, lines, "Nmt", "NFD", "NFC")
