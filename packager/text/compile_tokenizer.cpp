@@ -1,9 +1,13 @@
 #include "packager/text/compile_tokenizer.h"
 
 #include <algorithm>
+#include <set>
+#include <unordered_map>
 
 #include "base/byte_cursor.h"
+#include "base/text.h"
 #include "packager/text/draft.h"
+#include "packager/text/sentencepiece.h"
 #include "packager/text/unicode.h"
 #include "runtime/text/encode.h"
 
@@ -31,11 +35,45 @@ Status normalize_added(Draft& draft) {
 
 }  // namespace
 
+// By which symbols a token that was merged may begin and end: what it was merged of is shorter, so each is known before it is asked for.
+std::vector<std::pair<uint32_t, uint32_t>> Draft::neighbours() const {
+  if (options.continuing.length != 0 || options.word_end.length != 0) return {};  // symbols are no characters
+  std::unordered_map<uint32_t, std::set<uint32_t>> begins, ends;
+  std::unordered_map<uint32_t, size_t> lengths;
+  const auto is_symbol = [&](uint32_t id) { begins[id].insert(id), ends[id].insert(id); };
+  for (const auto& [text, id] : vocabulary) {
+    uint32_t unused = 0;
+    lengths[id] = text.size();
+    if (decode_utf8(text, 0, unused) == text.size()) is_symbol(id);
+  }
+  is_symbol(options.unknown);
+  for (const uint32_t id : byte_tokens) is_symbol(id);
+  std::vector<Merge> sorted = merges;
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const Merge& a, const Merge& b) { return lengths[a.result] < lengths[b.result]; });
+  std::set<std::pair<uint32_t, uint32_t>> pairs;
+  for (const Merge& merge : sorted) {
+    for (const uint32_t left : ends[merge.left])
+      for (const uint32_t right : begins[merge.right]) pairs.emplace(left, right);
+    if (merge.result != merge.left) begins[merge.result].insert(begins[merge.left].begin(), begins[merge.left].end());
+    if (merge.result != merge.right) ends[merge.result].insert(ends[merge.right].begin(), ends[merge.right].end());
+  }
+  return {pairs.begin(), pairs.end()};
+}
+
 uint32_t Draft::id_of(std::string_view text) const {
   if (const auto found = vocabulary.find(text); found != vocabulary.end()) return found->second;
   for (const DraftAdded& one : added)
     if (one.content == text) return one.added.id;
   return kNone;
+}
+
+Result<uint32_t> Draft::pattern(std::string_view text, const std::string& path) {
+  for (size_t i = 0; i < patterns.size(); ++i)
+    if (patterns[i].text == text) return static_cast<uint32_t>(i);
+  if (patterns.size() >= kMaxPatterns) return Status(Code::Unsupported, "{} is pattern {}, at most {} are covered", path, uint64_t{patterns.size()} + 1, kMaxPatterns);
+  MLC_ASSIGN(Pattern parsed, parse_pattern(text, path));
+  patterns.push_back({std::move(parsed), std::string(text), path});
+  return static_cast<uint32_t>(patterns.size() - 1);
 }
 
 std::vector<std::byte> Draft::tokens() {
@@ -61,13 +99,15 @@ Result<std::vector<std::byte>> Draft::encode() {
   section(Section::Trie) = make_trie(std::move(words));
   section(Section::Scores) = bytes_of(scores);
   section(Section::Merges) = make_merges(merges);
+  if (const auto pairs = neighbours(); !pairs.empty()) section(Section::Neighbours) = make_neighbours(pairs);
+  section(Section::ByteTokens) = bytes_of(std::vector<uint32_t>(byte_tokens.begin(), byte_tokens.end()));
   std::sort(added.begin(), added.end(), [](const DraftAdded& a, const DraftAdded& b) { return a.added.id < b.added.id; });
   std::vector<Added> list;
   for (const DraftAdded& one : added) {
     const bool is_normal = one.added.flags & kNormalized;
     const auto& text = is_normal ? one.normalized : one.content;
     if (!text.empty()) (is_normal ? normal : raw).push_back({text, static_cast<uint32_t>(list.size())});
-    list.push_back({one.added.id, one.added.flags, put(text)});
+    list.push_back({one.added.id, one.added.flags, put(one.decoded ? *one.decoded : text)});
   }
   // Two contents that are normalised to one: the token of the lower id.
   std::stable_sort(normal.begin(), normal.end(), [](const NamedNumber& a, const NamedNumber& b) { return a.text < b.text; });
@@ -77,6 +117,11 @@ Result<std::vector<std::byte>> Draft::encode() {
   section(Section::NormalizedTrie) = make_trie(std::move(normal));
   section(Section::Classes) = make_classes(classes);
   section(Section::Maps) = make_maps(classes);
+  MLC_ASSIGN(const PatternTables tables, make_pattern_tables(patterns));
+  if (!tables.tables.empty()) section(Section::PatternClasses) = make_blocks(tables.classes);
+  section(Section::Patterns) = make_patterns(tables);
+  section(Section::Charsmap) = bytes_of(charsmap_texts);
+  section(Section::CharsmapTrie) = make_trie(charsmap);
   section(Section::Normalizer) = bytes_of(normalizer);
   section(Section::Splitter) = bytes_of(splitter);
   section(Section::Decoder) = bytes_of(decoder);
@@ -103,23 +148,35 @@ Result<std::vector<std::byte>> Draft::encode() {
   return out.take();
 }
 
-Result<std::vector<std::byte>> compile_tokenizer(std::string_view json, std::string_view name) {
+namespace {
+
+Status read_json(std::string_view json, std::string_view name, Draft& draft) {
   MLC_ASSIGN(const JsonDocument document, parse_json(json, name, kLimits));
   const JsonNode root{&document.root(), "$"};
   if (!root.is(JsonValue::Kind::Object)) return root.expected("an object");
-  Draft draft;
   MLC_RETURN_IF_ERROR(read_model(root["model"], draft));
   MLC_RETURN_IF_ERROR(read_added(root["added_tokens"], draft));
   MLC_RETURN_IF_ERROR(read_normalizer(root["normalizer"], draft));
   MLC_RETURN_IF_ERROR(read_splitter(root["pre_tokenizer"], draft));
   MLC_RETURN_IF_ERROR(read_processor(root["post_processor"], draft));
   MLC_RETURN_IF_ERROR(read_decoder(root["decoder"], draft));
-  MLC_RETURN_IF_ERROR(normalize_added(draft));
+  for (size_t byte = 0; byte < 256; ++byte) {
+    static constexpr char kDigits[] = "0123456789ABCDEF";
+    const auto found = draft.vocabulary.find(std::string("<0x") + kDigits[byte >> 4] + kDigits[byte & 15] + ">");
+    if (found != draft.vocabulary.end()) draft.byte_tokens[byte] = found->second;
+  }
+  return normalize_added(draft);
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> compile_tokenizer(std::string_view file, std::string_view name) {
+  Draft draft;
+  if (name.ends_with(".model")) MLC_RETURN_IF_ERROR(read_sentencepiece(file, std::string(name), draft));
+  else MLC_RETURN_IF_ERROR(read_json(file, name, draft));
   MLC_ASSIGN(std::vector<std::byte> bytes, draft.encode());
-  MLC_RETURN_IF_ERROR([&] {
-    const Result<Compiled> opened = Compiled::open(bytes);
-    return opened.ok() ? ok() : Status(opened.status());
-  }());
+  const Result<Compiled> opened = Compiled::open(bytes);
+  if (!opened.ok()) return Status(opened.status());
   return bytes;
 }
 

@@ -1,11 +1,14 @@
 // A tokenizer while it is read from `tokenizer.json`: the content of each section.
 #pragma once
 
+#include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "packager/text/json_path.h"
+#include "packager/text/pattern.h"
 #include "packager/text/tables.h"
 #include "schema/text/compiled.h"
 
@@ -14,6 +17,7 @@ namespace mlc::text {
 struct DraftAdded {
   Added added;
   std::string content, normalized;
+  std::optional<std::string> decoded;  // where it is neither of them
 };
 
 class Draft {
@@ -24,8 +28,12 @@ class Draft {
   std::vector<Merge> merges;
   std::vector<double> scores;  // Unigram: per id
   std::vector<DraftAdded> added;
+  std::array<uint32_t, 256> byte_tokens = all_none();
   std::vector<Step> normalizer, splitter, decoder;
   std::vector<TemplatePiece> single, pair;
+  std::vector<NamedPattern> patterns;
+  std::vector<NamedNumber> charsmap;  // keys, to numbers of `charsmap_texts`
+  std::vector<TextRef> charsmap_texts;
   bool fused = false;  // the decoder's tokens are one text
   uint16_t classes = 0;  // what the steps ask for
 
@@ -34,13 +42,22 @@ class Draft {
     texts_ += text;
     return ref;
   }
+  std::string_view text_of(TextRef ref) const { return std::string_view(texts_).substr(ref.offset, ref.length); }
   // The id of a token, kNone without one.
   uint32_t id_of(std::string_view text) const;
+  // The number of a pattern, which may be there already.
+  Result<uint32_t> pattern(std::string_view text, const std::string& path);
   // The compiled form. Resource if it exceeds what a reader takes.
   Result<std::vector<std::byte>> encode();
 
  private:
+  static std::array<uint32_t, 256> all_none() {
+    std::array<uint32_t, 256> out;
+    out.fill(kNone);
+    return out;
+  }
   std::vector<std::byte> tokens();
+  std::vector<std::pair<uint32_t, uint32_t>> neighbours() const;
 
   std::string texts_;
 };

@@ -1,16 +1,21 @@
 #include <algorithm>
 #include <iterator>
 
+#include "packager/text/charsmap.h"
 #include "packager/text/draft.h"
 
 namespace mlc::text {
 namespace {
 
-constexpr std::string_view kNormalizers = "BertNormalizer, NFD, Lowercase, Strip, Replace, Prepend, ByteLevel, Sequence";
+constexpr std::string_view kNormalizers = 
+    "BertNormalizer, NFC, NFD, NFKC, NFKD, StripAccents, Lowercase, Nmt, Precompiled, Strip, Replace, Prepend, ByteLevel, Sequence";
 constexpr std::string_view kSplitters =
     "BertPreTokenizer, ByteLevel, Metaspace, Whitespace, WhitespaceSplit, Punctuation, Digits, Split, Sequence";
 constexpr std::string_view kProcessors = "TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel, Sequence";
-constexpr std::string_view kDecoders = "WordPiece, ByteLevel, Metaspace, ByteFallback, Fuse, Strip, Replace, BPEDecoder, Sequence";
+constexpr std::string_view kDecoders = "WordPiece, ByteLevel, Metaspace, ByteFallback, Fuse, Strip, Replace, BPEDecoder, CTC, Sequence";
+
+// What ByteLevel splits a text into.
+constexpr std::string_view kWords = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 // Adds a step and what it asks of code points.
 void add(std::vector<Step>& steps, Draft& draft, StepKind kind, uint32_t a = 0, uint32_t b = 0) {
@@ -20,19 +25,23 @@ void add(std::vector<Step>& steps, Draft& draft, StepKind kind, uint32_t a = 0, 
     case StepKind::Blank:
     case StepKind::Surround:
     case StepKind::SplitClass: draft.classes |= static_cast<uint16_t>(a); break;
-    case StepKind::Decompose: draft.classes |= kDecomposed | kOrdered; break;
+    case StepKind::Decompose: draft.classes |= ((a & 1) ? kCompatible : kDecomposed) | kOrdered | ((a & 2) ? kComposing : 0); break;
     case StepKind::Lower: draft.classes |= kLowered; break;
     case StepKind::Strip: draft.classes |= kSpace; break;
-    case StepKind::SplitWords: draft.classes |= kSpace | kLetter | kNumber; break;
     case StepKind::Prepend:
+    case StepKind::Charsmap:
     case StepKind::Replace:
+    case StepKind::ReplacePattern:
+    case StepKind::SplitPattern:
     case StepKind::Bytes:
     case StepKind::SplitText:
     case StepKind::PrependMissing:
     case StepKind::PieceWords:
     case StepKind::PieceBytes:
     case StepKind::PieceReplace:
+    case StepKind::PieceReplacePattern:
     case StepKind::PieceFallback:
+    case StepKind::PieceCtc:
     case StepKind::PieceStrip:
     case StepKind::PieceMeta:
     case StepKind::PieceSuffix:
@@ -64,18 +73,39 @@ Status read_bert(const JsonNode& node, Draft& draft) {
   return ok();
 }
 
-// The pattern of Replace and Split, where it is a text.
-Status read_pattern(const JsonNode& pattern, Draft& draft, TextRef& out) {
-  if (!pattern.is(JsonValue::Kind::Object)) return pattern.expected("an object with 'String'");
-  if (pattern["String"].absent()) return Status(Code::Unsupported, "{}: only patterns of kind 'String' are covered", pattern.path);
-  MLC_RETURN_IF_ERROR(put_text(pattern["String"], draft, out));
-  return out.length != 0 ? ok() : Status(Code::Unsupported, "{} is empty", pattern["String"].path);
+// What Replace and Split look for: a text, which goes into the step, or a regular expression, whose step is of another kind.
+Status read_pattern(const JsonNode& pattern, Draft& draft, StepKind other_kind, Step& out) {
+  if (!pattern.is(JsonValue::Kind::Object)) return pattern.expected("an object with 'String' or 'Regex'");
+  if (const JsonNode regex = pattern["Regex"]; !regex.absent()) {
+    std::string text;
+    MLC_RETURN_IF_ERROR(regex.text(text));
+    out.kind = other_kind;
+    MLC_ASSIGN(out.a, draft.pattern(text, regex.path));
+    return ok();
+  }
+  if (pattern["String"].absent()) return pattern.expected("an object with 'String' or 'Regex'");
+  MLC_RETURN_IF_ERROR(put_text(pattern["String"], draft, out.text));
+  return out.text.length != 0 ? ok() : Status(Code::Unsupported, "{} is empty", pattern["String"].path);
 }
 
-Status read_replace(const JsonNode& node, Draft& draft, StepKind kind, std::vector<Step>& steps) {
-  add(steps, draft, kind);
-  MLC_RETURN_IF_ERROR(read_pattern(node["pattern"], draft, steps.back().text));
-  return put_text(node["content"], draft, steps.back().other);
+Status read_replace(const JsonNode& node, Draft& draft, std::pair<StepKind, StepKind> kinds, std::vector<Step>& steps) {
+  add(steps, draft, kinds.first);
+  Step step = steps.back();
+  MLC_RETURN_IF_ERROR(read_pattern(node["pattern"], draft, kinds.second, step));
+  MLC_RETURN_IF_ERROR(put_text(node["content"], draft, step.other));
+  return steps.back() = step, ok();
+}
+
+Status read_precompiled(const JsonNode& node, Draft& draft) {
+  const JsonNode map = node["precompiled_charsmap"];
+  std::string text;
+  if (map.absent()) return ok();
+  MLC_RETURN_IF_ERROR(map.text(text));
+  if (text.empty()) return ok();
+  MLC_ASSIGN(const std::string bytes, decode_base64(text, map.path));
+  MLC_RETURN_IF_ERROR(read_charsmap(bytes, map.path, draft));
+  MLC_ASSIGN(const uint32_t clusters, draft.pattern(kClusters, map.path));
+  return add(draft.normalizer, draft, StepKind::Charsmap, clusters + 1), ok();
 }
 
 Status read_strip(const JsonNode& node, Draft& draft) {
@@ -88,9 +118,14 @@ Status read_strip(const JsonNode& node, Draft& draft) {
 
 Status one_normalizer(const JsonNode& node, const std::string& type, Draft& draft) {
   if (type == "BertNormalizer") return read_bert(node, draft);
-  if (type == "Replace") return read_replace(node, draft, StepKind::Replace, draft.normalizer);
+  if (type == "Replace") return read_replace(node, draft, {StepKind::Replace, StepKind::ReplacePattern}, draft.normalizer);
+  if (type == "Precompiled") return read_precompiled(node, draft);
+  static constexpr std::pair<std::string_view, uint32_t> kForms[] = {{"NFD", 0}, {"NFKD", 1}, {"NFC", 2}, {"NFKC", 3}};
+  for (const auto& [name, how] : kForms)
+    if (type == name) return add(draft.normalizer, draft, StepKind::Decompose, how), ok();
+  if (type == "StripAccents") return add(draft.normalizer, draft, StepKind::Remove, kAnyMark), ok();
+  if (type == "Nmt") return add(draft.normalizer, draft, StepKind::Remove, kUnwritten), add(draft.normalizer, draft, StepKind::Blank, kBlankLike), ok();
   if (type == "Strip") return read_strip(node, draft);
-  if (type == "NFD") return add(draft.normalizer, draft, StepKind::Decompose), ok();
   if (type == "Lowercase") return add(draft.normalizer, draft, StepKind::Lower), ok();
   if (type == "ByteLevel") return add(draft.normalizer, draft, StepKind::Bytes), ok();
   if (type != "Prepend") return node["type"].unknown(type, kNormalizers);
@@ -154,9 +189,10 @@ Status read_split(const JsonNode& node, Draft& draft) {
   bool invert = false;
   MLC_RETURN_IF_ERROR(read_behaviour(node["behavior"], behaviour));
   MLC_RETURN_IF_ERROR(node["invert"].flag(invert));
-  if (invert) return Status(Code::Unsupported, "{}: patterns of what stands between are not covered", node["invert"].path);
-  add(draft.splitter, draft, StepKind::SplitText, 0, static_cast<uint32_t>(behaviour));
-  return read_pattern(node["pattern"], draft, draft.splitter.back().text);
+  add(draft.splitter, draft, StepKind::SplitText, 0, static_cast<uint32_t>(behaviour) | (invert ? kInverted : 0));
+  Step step = draft.splitter.back();
+  MLC_RETURN_IF_ERROR(read_pattern(node["pattern"], draft, StepKind::SplitPattern, step));
+  return draft.splitter.back() = step, ok();
 }
 
 Status one_splitter(const JsonNode& node, const std::string& type, Draft& draft) {
@@ -180,7 +216,10 @@ Status one_splitter(const JsonNode& node, const std::string& type, Draft& draft)
   MLC_RETURN_IF_ERROR(node["add_prefix_space"].flag(blank));
   MLC_RETURN_IF_ERROR(node["use_regex"].flag(words));
   if (blank) prepend_missing(draft, draft.put(" "), false);
-  if (words) add(draft.splitter, draft, StepKind::SplitWords);
+  if (words) {
+    MLC_ASSIGN(const uint32_t pattern, draft.pattern(kWords, node.path));
+    add(draft.splitter, draft, StepKind::SplitPattern, pattern, static_cast<uint32_t>(Behaviour::Isolated));
+  }
   return add(draft.splitter, draft, StepKind::Bytes), ok();
 }
 
@@ -276,20 +315,27 @@ Status decode_strip(const JsonNode& node, Draft& draft) {
   uint32_t start = 0, stop = 0;
   MLC_RETURN_IF_ERROR(node["start"].number(kNone, start));
   MLC_RETURN_IF_ERROR(node["stop"].number(kNone, stop));
-  if (stop != 0) return Status(Code::Unsupported, "{} is {}, only 0 is covered", node["stop"].path, stop);
-  add(draft.decoder, draft, is_fused(draft) ? StepKind::TextStrip : StepKind::PieceStrip, start);
+  add(draft.decoder, draft, is_fused(draft) ? StepKind::TextStrip : StepKind::PieceStrip, start, stop);
   return put_text(node["content"], draft, draft.decoder.back().text);
+}
+
+Status decode_ctc(const JsonNode& node, Draft& draft) {
+  bool cleanup = true;
+  MLC_RETURN_IF_ERROR(node["cleanup"].flag(cleanup));
+  add(draft.decoder, draft, StepKind::PieceCtc, cleanup);
+  MLC_RETURN_IF_ERROR(put_text(node["pad_token"], draft, draft.decoder.back().text));
+  return put_text(node["word_delimiter_token"], draft, draft.decoder.back().other);
 }
 
 Status one_decoder(const JsonNode& node, const std::string& type, Draft& draft) {
   if (type == "Fuse") return draft.fused = true, ok();
   if (type == "Strip") return decode_strip(node, draft);
-  static constexpr std::string_view kOthers[] = {"WordPiece", "ByteLevel", "Metaspace", "ByteFallback", "Replace", "BPEDecoder"};
+  static constexpr std::string_view kOthers[] = {"WordPiece", "ByteLevel", "Metaspace", "ByteFallback", "Replace", "BPEDecoder", "CTC"};
   if (std::find(std::begin(kOthers), std::end(kOthers), type) == std::end(kOthers)) return node["type"].unknown(type, kDecoders);
   if (is_fused(draft)) return Status(Code::Unsupported, "{}: '{}' behind what makes one text of all tokens is not covered", node["type"].path, type);
   if (type == "ByteLevel") return add(draft.decoder, draft, StepKind::PieceBytes), ok();
   if (type == "ByteFallback") return add(draft.decoder, draft, StepKind::PieceFallback), ok();
-  if (type == "Replace") return read_replace(node, draft, StepKind::PieceReplace, draft.decoder);
+  if (type == "Replace") return read_replace(node, draft, {StepKind::PieceReplace, StepKind::PieceReplacePattern}, draft.decoder);
   if (type == "Metaspace") {
     TextRef replacement{};
     std::string scheme;
@@ -297,6 +343,7 @@ Status one_decoder(const JsonNode& node, const std::string& type, Draft& draft) 
     add(draft.decoder, draft, StepKind::PieceMeta, scheme != "never");
     return draft.decoder.back().text = replacement, ok();
   }
+  if (type == "CTC") return decode_ctc(node, draft);
   if (type == "BPEDecoder") {
     add(draft.decoder, draft, StepKind::PieceSuffix);
     return put_text(node["suffix"], draft, draft.decoder.back().text);

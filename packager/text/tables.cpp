@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/byte_cursor.h"
 #include "packager/text/unicode.h"
@@ -113,10 +114,24 @@ bool place_all(const std::vector<Merge>& merges, std::vector<Merge>& slots) {
 bool is_surrogate(uint32_t c) { return c >= 0xD800 && c <= 0xDFFF; }
 bool is_syllable(uint32_t c) { return c >= 0xAC00 && c <= 0xD7A3; }
 
+// Vowels and last consonants of Hangul.
+bool is_later_jamo(uint32_t c) { return (c >= 0x1161 && c <= 0x1175) || (c >= 0x11A8 && c <= 0x11C2); }
+// Those that are the second of a composition.
+const std::set<uint32_t>& composing() {
+  static const std::set<uint32_t> all = [] {
+    std::set<uint32_t> out;
+    for (const Composition& one : compositions()) out.insert(one.second);
+    return out;
+  }();
+  return all;
+}
+
 uint16_t all_bits(uint32_t c, uint16_t mask) {
   if (is_surrogate(c)) return 0;
   uint16_t bits = class_bits(c);
   if ((mask & kDecomposed) && (is_syllable(c) || !decomposition(c).empty())) bits |= kDecomposed;
+  if ((mask & kCompatible) && (is_syllable(c) || !compatible_decomposition(c).empty())) bits |= kCompatible;
+  if ((mask & kComposing) && (is_later_jamo(c) || composing().contains(c))) bits |= kComposing;
   if ((mask & kLowered) && !small_letters(c).empty()) bits |= kLowered;
   if ((mask & kOrdered) && combining_class(c) != 0) bits |= kOrdered;
   return bits & mask;
@@ -141,13 +156,24 @@ std::vector<std::byte> make_merges(const std::vector<Merge>& merges) {
   }
 }
 
-std::vector<std::byte> make_classes(uint16_t mask) {
+// About one bit of eight is set.
+std::vector<std::byte> make_neighbours(const std::vector<std::pair<uint32_t, uint32_t>>& pairs) {
+  ByteBuilder out;
+  std::vector<uint32_t> words(std::bit_ceil(std::clamp<size_t>(pairs.size() / 4, 32, kMaxTokenIds)));
+  for (const auto& [left, right] : pairs) {
+    const uint32_t bit = merge_slot(left, right, static_cast<uint32_t>(words.size() * 32));
+    words[bit / 32] |= 1u << (bit % 32);
+  }
+  put_items(out, words);
+  return out.take();
+}
+
+std::vector<std::byte> make_blocks(const std::vector<uint16_t>& numbers) {
   std::vector<uint16_t> index;
   std::map<std::vector<uint16_t>, uint16_t> blocks;
   ByteBuilder content;
   for (uint32_t begin = 0; begin < kCodePoints; begin += 256) {
-    std::vector<uint16_t> block(256);
-    for (uint32_t i = 0; i < 256; ++i) block[i] = all_bits(begin + i, mask);
+    const std::vector<uint16_t> block(numbers.begin() + begin, numbers.begin() + begin + 256);
     const auto [found, is_new] = blocks.try_emplace(block, static_cast<uint16_t>(blocks.size()));
     if (is_new) put_items(content, block);
     index.push_back(found->second);
@@ -155,6 +181,21 @@ std::vector<std::byte> make_classes(uint16_t mask) {
   ByteBuilder out;
   put_items(out, index);
   return out.put(content.bytes()).take();
+}
+
+std::vector<std::byte> make_classes(uint16_t mask) {
+  std::vector<uint16_t> bits(kCodePoints);
+  for (uint32_t c = 0; c < kCodePoints; ++c) bits[c] = all_bits(c, mask);
+  return make_blocks(bits);
+}
+
+std::vector<std::byte> make_patterns(const PatternTables& patterns) {
+  if (patterns.tables.empty()) return {};
+  ByteBuilder out;
+  out.put_uint(patterns.tables.size(), 4).put_uint(patterns.num_classes, 4);
+  for (const auto& table : patterns.tables) out.put_uint(table.next.size() / (patterns.num_classes + 1), 4);
+  for (const auto& table : patterns.tables) put_items(out, table.starts), put_items(out, table.next);
+  return out.take();
 }
 
 std::vector<std::byte> make_maps(uint16_t mask) {
@@ -168,9 +209,15 @@ std::vector<std::byte> make_maps(uint16_t mask) {
   for (uint32_t c = 0; c < kCodePoints; ++c) {
     if (is_surrogate(c)) continue;
     if ((mask & kDecomposed) && !is_syllable(c)) add(Map::Decompositions, c, decomposition(c));
+    if ((mask & kCompatible) && !is_syllable(c)) add(Map::Compatible, c, compatible_decomposition(c));
     if (mask & kLowered) add(Map::SmallLetters, c, small_letters(c));
     if (mask & kOrdered)
       if (const uint32_t order = combining_class(c)) add(Map::CombiningClasses, c, {order});
+  }
+  if (mask & kComposing) {
+    std::map<uint32_t, std::vector<uint32_t>> pairs;
+    for (const Composition& one : compositions()) pairs[one.first].insert(pairs[one.first].end(), {one.second, one.both});
+    for (const auto& [first, list] : pairs) add(Map::Compositions, first, list);
   }
   ByteBuilder out;
   for (const auto& map : maps) out.put_uint(map.size(), 4);

@@ -38,15 +38,19 @@ class Chars {
   uint64_t room() const { return most_ - chars_.size(); }
   void overflow() { overflowed_ = true; }
   bool overflowed() const { return overflowed_; }
+  // A pattern took too many steps: nothing is added any more.
+  void give_up() { overflowed_ = gave_up_ = true; }
+  bool gave_up() const { return gave_up_; }
   void swap(Chars& other) {
     chars_.swap(other.chars_);
     std::swap(overflowed_, other.overflowed_);
+    std::swap(gave_up_, other.gave_up_);
   }
 
  private:
   std::vector<Char> chars_;
   uint64_t most_;
-  bool overflowed_ = false;
+  bool overflowed_ = false, gave_up_ = false;
 };
 
 // Some of the code points, which are one token already if `added` is not kNone: the number of the added token.

@@ -1,8 +1,10 @@
 #include "runtime/text/decode.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/text.h"
+#include "runtime/text/normalize.h"
 
 namespace mlc::text {
 namespace {
@@ -23,6 +25,16 @@ void replace_all(std::string& text, std::string_view what, std::string_view by) 
     done = at + what.size();
   }
   text = out.append(text, done);
+}
+
+void replace_matches(const Compiled& tokenizer, const Step& step, std::string& token) {
+  const std::vector<uint32_t> points = code_points(token);
+  std::vector<Char> in;
+  for (const uint32_t c : points) in.push_back({c, 0, 0});
+  Chars out(token.size() * std::max<uint64_t>(step.other.length, 1));
+  replace_pattern(tokenizer, step, in, out);
+  token.clear();
+  for (size_t i = 0; i < out.size(); ++i) append_utf8(token, out[i].code_point);
 }
 
 // The bytes that the code points of the text stand for; the text itself if one stands for none.
@@ -75,18 +87,6 @@ std::string whole_characters(std::string& bytes) {
   return out;
 }
 
-// The byte of <0xHH>, or -1.
-int byte_of_name(std::string_view token) {
-  if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return -1;
-  int value = 0;
-  for (const char c : token.substr(3, 2)) {
-    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-    if (digit < 0) return -1;
-    value = value * 16 + digit;
-  }
-  return value;
-}
-
 bool is_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     uint32_t c = 0;
@@ -95,6 +95,18 @@ bool is_utf8(std::string_view text) {
     at += size;
   }
   return true;
+}
+
+// With U+FFFD for each byte that begins no character.
+std::string mended(std::string_view bytes) {
+  std::string out;
+  for (size_t at = 0; at < bytes.size();) {
+    uint32_t c = 0;
+    const unsigned size = decode_utf8(bytes, at, c);
+    out.append(size == 0 ? kReplacement : bytes.substr(at, size));
+    at += size == 0 ? 1 : size;
+  }
+  return out;
 }
 
 // `text` in front of `token`, at most so often.
@@ -111,13 +123,23 @@ bool is_special(const Compiled& tokenizer, std::string_view text) {
   return false;
 }
 
+// How many bytes at the end of `token` are `text`, at most so often.
+size_t trailing(std::string_view token, std::string_view text, uint32_t times) {
+  size_t bytes = 0;
+  for (; times > 0 && token.ends_with(text); --times) token.remove_suffix(text.size()), bytes += text.size();
+  return bytes;
+}
+
+void clean_up(std::string& token) {
+  for (const auto& [what, by] : kCleanups) replace_all(token, what, by);
+}
+
 void word_piece(const Step& step, std::string_view prefix, bool is_first, std::string& token) {
   if (!is_first) {
     if (std::string_view(token).starts_with(prefix)) token.erase(0, prefix.size());
     else token.insert(0, " ");
   }
-  if (step.a != 0)
-    for (const auto& [what, by] : kCleanups) replace_all(token, what, by);
+  if (step.a != 0) clean_up(token);
 }
 
 }  // namespace
@@ -133,6 +155,7 @@ void Decoder::apply(const Step& step, State& state, std::string token, Tokens& o
       token = whole_characters(state.held);
       break;
     case StepKind::PieceReplace: replace_all(token, text, tokenizer_.text(step.other)); break;
+    case StepKind::PieceReplacePattern: replace_matches(tokenizer_, step, token); break;
     case StepKind::PieceFallback:
       if (const int byte = byte_of_name(token); byte >= 0) return state.held.push_back(static_cast<char>(byte));
       flush(step, state, out);
@@ -140,6 +163,15 @@ void Decoder::apply(const Step& step, State& state, std::string token, Tokens& o
     case StepKind::PieceStrip: {
       uint64_t times = step.a;
       strip_front(token, text, times);
+      token.resize(token.size() - trailing(token, text, step.b));
+      break;
+    }
+    case StepKind::PieceCtc: {
+      if (state.holds && token == state.held) return;
+      state.held = token, state.holds = true;
+      replace_all(token, text, "");
+      if (step.a != 0) clean_up(token), replace_all(token, tokenizer_.text(step.other), " ");
+      if (token.empty()) return;
       break;
     }
     case StepKind::PieceMeta: replace_all(token, text, is_first && step.a != 0 ? "" : " "); break;
@@ -155,6 +187,12 @@ void Decoder::apply(const Step& step, State& state, std::string token, Tokens& o
       uint64_t left = is_first ? step.a : state.seen - 2;
       strip_front(token, text, left);
       state.seen = token.empty() ? left + 1 : 1;
+      if (step.b != 0) {  // what may be its end waits
+        token.insert(0, std::exchange(state.held, {}));
+        const size_t end = token.size() - trailing(token, text, step.b);
+        state.held = token.substr(end);
+        token.resize(end);
+      }
       break;
     }
     default: break;  // Compiled::open lets none of them in
@@ -170,7 +208,8 @@ void Decoder::flush(const Step& step, State& state, Tokens& out) const {
   } else if (step.kind == StepKind::PieceBytes && !held.empty()) {
     out.emplace_back(kReplacement);
   } else if (step.kind == StepKind::PieceFallback && !held.empty()) {
-    if (is_utf8(held)) out.push_back(std::move(held));
+    if (step.a != 0) out.push_back(mended(held));
+    else if (is_utf8(held)) out.push_back(std::move(held));
     else out.insert(out.end(), held.size(), std::string(kReplacement));
   }
 }

@@ -18,6 +18,11 @@ Status too_large(uint64_t memory) {
       .hint("cut the text into parts");
 }
 
+Status not_all(const Chars& chars, uint64_t memory) {
+  if (!chars.gave_up()) return too_large(memory);
+  return Status(Code::Resource, "a pattern of the tokenizer takes too many steps in this text").hint("cut the text into parts");
+}
+
 Result<Chars> decode(std::string_view text, uint64_t memory) {
   const uint64_t most = memory / kBytesPerChar;
   if (text.size() / 4 > most) return too_large(memory);
@@ -45,6 +50,7 @@ void normalize_pieces(const Compiled& tokenizer, const Chars& original, Pieces& 
     if (piece.added == kNone) normalize(tokenizer, part, scratch);
     const auto begin = static_cast<uint32_t>(out.chars.size());
     out.chars.add(std::span(part.data(), part.size()));
+    if (part.gave_up()) out.chars.give_up();
     if (part.overflowed()) out.chars.overflow();
     if (out.chars.overflowed()) return;
     const Piece placed{begin, static_cast<uint32_t>(out.chars.size()), piece.added};
@@ -73,7 +79,7 @@ Result<std::vector<Token>> tokenize(const Compiled& tokenizer, std::string_view 
   Pieces pieces{Chars(most), {}}, scratch{Chars(most), {}};
   normalize_pieces(tokenizer, original, pieces, scratch.chars);
   if (!pieces.chars.overflowed()) split(tokenizer, pieces, scratch);
-  if (pieces.chars.overflowed()) return too_large(memory);
+  if (pieces.chars.overflowed()) return not_all(pieces.chars, memory);
   WordTokenizer words(tokenizer);
   for (uint32_t i = 0; i < pieces.pieces.size(); ++i) {
     const Piece& piece = pieces.pieces[i];
@@ -119,7 +125,7 @@ Result<std::string> normalized(const Compiled& tokenizer, std::string_view text,
   MLC_ASSIGN(Chars chars, decode(text, memory));
   Chars scratch(memory / kBytesPerChar);
   normalize(tokenizer, chars, scratch);
-  if (chars.overflowed()) return too_large(memory);
+  if (chars.overflowed()) return not_all(chars, memory);
   std::string out;
   for (size_t i = 0; i < chars.size(); ++i) append_utf8(out, chars[i].code_point);
   return out;

@@ -87,22 +87,14 @@ void WordTokenizer::word_level(std::span<const Char> word, uint32_t number, std:
 }
 
 void WordTokenizer::add_symbol(uint32_t id, uint32_t length) {
-  const auto at = static_cast<uint32_t>(symbols_.size());
-  if (at > 0) symbols_.back().next = at;
-  symbols_.push_back({id, length, at == 0 ? kNone : at - 1, kNone});
-}
-
-uint32_t WordTokenizer::byte_token(uint8_t byte) const {
-  static constexpr char kDigits[] = "0123456789ABCDEF";
-  const char name[6] = {'<', '0', 'x', kDigits[byte >> 4], kDigits[byte & 15], '>'};
-  return tokenizer_.trie().find({name, sizeof name});
+  symbols_.push_back({id, length, kNone, kNone});
 }
 
 bool WordTokenizer::byte_symbols(std::string_view text) {
   uint32_t ids[4 + 2 * kMaxTokenLen];
   size_t count = 0;
   for (const char c : text) {
-    ids[count] = byte_token(static_cast<uint8_t>(c));
+    ids[count] = tokenizer_.byte_token(static_cast<uint8_t>(c));
     if (ids[count] == kNone) return false;
     ++count;
   }
@@ -145,12 +137,52 @@ void WordTokenizer::offer(uint32_t at) {
   heap_.push_back(candidate);
 }
 
-// The pair of lowest rank is merged, of equal ones the first, until no pair is known. A heap of candidates, of which those
-// that meanwhile are others are passed over: n log n.
+// The pair of lowest rank is merged, of equal ones the first, until no pair is known. Runs between which nothing can be merged are
+// looked at one by one: most are short, and what merges they have is found soonest by looking at all of them again.
 void WordTokenizer::merge_symbols() {
+  const auto size = static_cast<uint32_t>(symbols_.size());
+  for (uint32_t begin = 0; begin < size;) {
+    uint32_t end = begin + 1;
+    while (end < size && tokenizer_.may_join(symbols_[end - 1].id, symbols_[end].id)) ++end;
+    if (end - begin > kShortRun) merge_long_run(begin, end);
+    else if (end - begin > 1) merge_short_run(begin, end);
+    begin = end;
+  }
+}
+
+void WordTokenizer::merge_short_run(uint32_t begin, uint32_t end) {
+  struct Pair {
+    uint32_t rank, result;
+  };
+  Pair pairs[kShortRun];
+  uint32_t at[kShortRun + 1];  // the symbols that are left
+  uint32_t count = end - begin;
+  const auto look = [&](uint32_t i) {
+    if (!tokenizer_.merge(symbols_[at[i]].id, symbols_[at[i + 1]].id, pairs[i].rank, pairs[i].result)) pairs[i] = {kNone, kNone};
+  };
+  for (uint32_t i = 0; i < count; ++i) at[i] = begin + i;
+  for (uint32_t i = 0; i + 1 < count; ++i) look(i);
+  while (count > 1) {
+    uint32_t best = 0;
+    for (uint32_t i = 1; i + 1 < count; ++i)
+      if (pairs[i].rank < pairs[best].rank) best = i;
+    if (pairs[best].result == kNone) return;
+    Symbol &left = symbols_[at[best]], &right = symbols_[at[best + 1]];
+    left.id = pairs[best].result, left.length += right.length, right.length = 0;
+    --count;
+    for (uint32_t i = best + 1; i < count; ++i) at[i] = at[i + 1];
+    for (uint32_t i = best + 1; i + 1 < count; ++i) pairs[i] = pairs[i + 1];
+    if (best + 1 < count) look(best);
+    if (best > 0) look(best - 1);
+  }
+}
+
+// A heap of candidates, of which those that meanwhile are others are passed over: n log n.
+void WordTokenizer::merge_long_run(uint32_t begin, uint32_t end) {
   const auto later = [](const Candidate& a, const Candidate& b) { return a.rank != b.rank ? a.rank > b.rank : a.at > b.at; };
   heap_.clear();
-  for (uint32_t i = 0; i < symbols_.size(); ++i) offer(i);
+  for (uint32_t i = begin; i < end; ++i) symbols_[i].previous = i == begin ? kNone : i - 1, symbols_[i].next = i + 1 == end ? kNone : i + 1;
+  for (uint32_t i = begin; i < end; ++i) offer(i);
   std::make_heap(heap_.begin(), heap_.end(), later);
   const auto offer_again = [&](uint32_t at) {
     const size_t before = heap_.size();
@@ -193,10 +225,13 @@ void WordTokenizer::bpe(std::span<const Char> word, uint32_t number, std::vector
 void WordTokenizer::best_paths(std::span<const Char> word) {
   const Trie& trie = tokenizer_.trie();
   const auto size = static_cast<uint32_t>(word.size());
+  const bool single = (tokenizer_.options().flags & kSinglePrecision) != 0;
   ends_.assign(size + 1, {});
   const auto offer = [&](uint32_t begin, uint32_t end, double score, uint32_t id) {
     PathEnd& to = ends_[end];
-    if (const double sum = score + ends_[begin].score; to.begin == kNone || sum > to.score) to = {sum, id, begin};
+    double sum = score + ends_[begin].score;
+    if (single) sum = static_cast<float>(sum);
+    if (to.begin == kNone || sum > to.score) to = {sum, id, begin};
   };
   for (uint32_t begin = 0; begin < size; ++begin) {
     bool alone = false;
@@ -210,7 +245,7 @@ void WordTokenizer::best_paths(std::span<const Char> word) {
       offer(begin, i + 1, tokenizer_.score(id), id);
       alone |= i == begin;
     }
-    if (!alone) offer(begin, begin + 1, tokenizer_.lowest_score() - 10.0, tokenizer_.options().unknown);
+    if (!alone) offer(begin, begin + 1, tokenizer_.unknown_score(), tokenizer_.options().unknown);
   }
 }
 
@@ -222,7 +257,7 @@ void WordTokenizer::put_unigram(std::span<const Char> word, uint32_t begin, uint
   if (tokenizer_.options().flags & kByteFallback) {
     const size_t before = out.size();
     for (size_t i = 0; i < text.size(); ++i) {
-      const uint32_t id = byte_token(static_cast<uint8_t>(text[i]));
+      const uint32_t id = tokenizer_.byte_token(static_cast<uint8_t>(text[i]));
       if (id == kNone) {
         out.resize(before);
         break;

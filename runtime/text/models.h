@@ -14,7 +14,7 @@ class WordTokenizer {
   void run(std::span<const Char> word, uint32_t number, std::vector<Token>& out);
 
  private:
-  // A symbol of BPE: a run of bytes of the word. None of them: `length` is 0.
+  // A symbol of BPE: a run of bytes of the word. None of them: `length` is 0. The neighbours are those of a long run.
   struct Symbol {
     uint32_t id, length, previous, next;
   };
@@ -37,10 +37,12 @@ class WordTokenizer {
   void spell(std::span<const Char> word);
   bool whole_word(std::span<const Char> word, uint32_t number, std::vector<Token>& out);
   void first_symbols(std::span<const Char> word);
-  uint32_t byte_token(uint8_t byte) const;
   bool byte_symbols(std::string_view text);
   void add_symbol(uint32_t id, uint32_t length);
+  static constexpr uint32_t kShortRun = 24;  // of symbols
   void merge_symbols();
+  void merge_short_run(uint32_t begin, uint32_t end);
+  void merge_long_run(uint32_t begin, uint32_t end);
   void offer(uint32_t at);
   void push(uint32_t id, const Char& first, const Char& last, uint32_t number, std::vector<Token>& out) const;
 

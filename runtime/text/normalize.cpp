@@ -3,28 +3,107 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "runtime/text/pattern.h"
 
 namespace mlc::text {
 namespace {
 
 constexpr uint32_t kHangul = 0xAC00, kHangulEnd = 0xD7A4, kVowels = 21, kTrails = 28;
 
-// Canonical decomposition. What comes out takes its positions from what went in one after the other, as the reference
-// does: the first of a decomposition takes the next, the others share that of the one before, in the order after sorting.
+// Puts code points in the place of others, in order. `change`: how many more they are than those whose place they take: 1 takes
+// none and has the part of the one before, 0 takes one, -n takes n more, of which it has the part of the first.
+class Rewriter {
+ public:
+  Rewriter(std::span<const Char> in, Chars& out) : in_(in), out_(out) {}
+
+  void put(uint32_t code_point, int64_t change) {
+    if (in_.empty()) return;
+    const size_t last = in_.size() - 1;
+    const Char from = change <= 0 ? in_[std::min(at_, last)] : at_ > 0 ? in_[std::min(at_, last + 1) - 1] : Char{0, in_[0].begin, in_[0].begin};
+    if (change <= 0) at_ += 1 + static_cast<size_t>(-change);
+    out_.add({code_point, from.begin, from.end});
+  }
+
+ private:
+  std::span<const Char> in_;
+  Chars& out_;
+  size_t at_ = 0;
+};
+
+// Puts together what can be one code point, as it comes out of a decomposition.
+class Composer {
+ public:
+  Composer(const Compiled& tokenizer, Rewriter& out) : tokenizer_(tokenizer), out_(out) {}
+
+  void put(uint32_t code_point, uint32_t order, int64_t change) {
+    if (!has_starter_) {
+      if (order != 0) return out_.put(code_point, change);
+      starter_ = code_point, change_ = change, has_starter_ = true;
+      return;
+    }
+    if (held_.empty() || last_order_ < order) {
+      if (const uint32_t both = compose(starter_, code_point); both != kNone) {
+        starter_ = both, change_ += change - 1;
+        return;
+      }
+    }
+    if (order == 0) {
+      flush();
+      starter_ = code_point, change_ = change, has_starter_ = true;
+      return;
+    }
+    held_.push_back({code_point, change});
+    last_order_ = order;
+  }
+
+  size_t held() const { return held_.size(); }
+
+  void flush() {
+    if (has_starter_) out_.put(starter_, change_);
+    for (const Held& held : held_) out_.put(held.code_point, held.change);
+    held_.clear();
+    has_starter_ = false;
+  }
+
+ private:
+  struct Held {
+    uint32_t code_point;
+    int64_t change;
+  };
+
+  uint32_t compose(uint32_t first, uint32_t second) const {
+    const uint32_t lead = first - 0x1100, vowel = second - 0x1161, trail = second - 0x11A7;
+    if (lead < 19 && vowel < kVowels) return kHangul + (lead * kVowels + vowel) * kTrails;
+    if (first >= kHangul && first < kHangulEnd && (first - kHangul) % kTrails == 0 && trail > 0 && trail < kTrails) return first + trail;
+    return (tokenizer_.class_of(second) & kComposing) ? tokenizer_.composed(first, second) : kNone;
+  }
+
+  const Compiled& tokenizer_;
+  Rewriter& out_;
+  uint32_t starter_ = 0, last_order_ = 0;
+  int64_t change_ = 0;
+  bool has_starter_ = false;
+  std::vector<Held> held_;
+};
+
+// What comes out of a decomposition takes its positions from what went in one after the other, as the reference does: the
+// first of a decomposition takes the next, the others share that of the one before, in the order after sorting.
 class Decomposer {
  public:
-  Decomposer(const Compiled& tokenizer, std::span<const Char> in, Chars& out) : tokenizer_(tokenizer), in_(in), out_(out) {}
+  Decomposer(const Compiled& tokenizer, uint32_t how, std::span<const Char> in, Chars& out)
+      : tokenizer_(tokenizer), map_((how & 1) ? Map::Compatible : Map::Decompositions), bit_((how & 1) ? kCompatible : kDecomposed), composes_((how & 2) != 0),
+        in_(in), out_(out), rewriter_(in, out), composer_(tokenizer, rewriter_) {}
 
   void run() {
     for (const Char& c : in_) {
       if (c.code_point >= kHangul && c.code_point < kHangulEnd) hangul(c.code_point - kHangul);
-      else if (uint32_t first = 0, count = 0;
-               (tokenizer_.class_of(c.code_point) & kDecomposed) && (count = tokenizer_.find_mapped(Map::Decompositions, c.code_point, first)))
+      else if (uint32_t first = 0, count = 0; (tokenizer_.class_of(c.code_point) & bit_) && (count = tokenizer_.find_mapped(map_, c.code_point, first)))
         for (uint32_t i = 0; i < count && !out_.overflowed(); ++i) push(tokenizer_.mapped(first + i), i == 0);
       else push(c.code_point, true);
       if (out_.overflowed()) return;
     }
     flush();
+    composer_.flush();
   }
 
  private:
@@ -43,7 +122,7 @@ class Decomposer {
     uint32_t order = 0, at = 0;
     if ((tokenizer_.class_of(code_point) & kOrdered) && tokenizer_.find_mapped(Map::CombiningClasses, code_point, at)) order = tokenizer_.mapped(at);
     if (order == 0) flush();
-    if (pending_.size() >= out_.room()) return out_.overflow();
+    if (pending_.size() + composer_.held() >= out_.room()) return out_.overflow();
     pending_.push_back({code_point, order, first});
     if (order == 0) flush();
   }
@@ -51,17 +130,21 @@ class Decomposer {
   void flush() {
     std::stable_sort(pending_.begin(), pending_.end(), [](const Pending& a, const Pending& b) { return a.order < b.order; });
     for (const Pending& p : pending_) {
-      const Char from = p.first ? in_[at_++] : at_ > 0 ? in_[at_ - 1] : Char{0, in_[0].begin, in_[0].begin};
-      out_.add({p.code_point, from.begin, from.end});
+      if (composes_) composer_.put(p.code_point, p.order, p.first ? 0 : 1);
+      else rewriter_.put(p.code_point, p.first ? 0 : 1);
     }
     pending_.clear();
   }
 
   const Compiled& tokenizer_;
+  Map map_;
+  uint16_t bit_;
+  bool composes_;
   std::span<const Char> in_;
   Chars& out_;
+  Rewriter rewriter_;
+  Composer composer_;
   std::vector<Pending> pending_;
-  size_t at_ = 0;
 };
 
 void lower(const Compiled& tokenizer, std::span<const Char> in, Chars& out) {
@@ -81,6 +164,90 @@ void strip(const Compiled& tokenizer, uint32_t sides, std::span<const Char> in, 
   out.add(in.subspan(begin, end - begin));
 }
 
+// The text that the shortest or the longest key of the charsmap becomes with which `in` begins; false without one. `count`: of its code points.
+bool mapped_begin(const Compiled& tokenizer, bool longest, std::span<const Char> in, std::string_view& by, size_t& count) {
+  const Trie& trie = tokenizer.charsmap_trie();
+  uint32_t state = trie.empty() ? kNone : Trie::kRoot, found = kNone;
+  for (size_t i = 0; i < in.size() && i < kMaxTokenLen && state != kNone; ++i) {
+    uint8_t bytes[4];
+    const uint32_t length = encode_utf8(in[i].code_point, bytes);
+    for (uint32_t b = 0; b < length && state != kNone; ++b) {
+      state = trie.step(state, bytes[b]);
+      if (state == kNone || trie.value(state) == 0 || (found != kNone && !longest)) continue;
+      found = trie.value(state) - 1, count = i + 1;
+    }
+  }
+  if (found == kNone) return false;
+  return by = tokenizer.charsmap(found), true;
+}
+
+// As SentencePiece does it: the longest key at each place.
+void map_longest(const Compiled& tokenizer, std::span<const Char> in, Chars& out) {
+  for (size_t at = 0; at < in.size() && !out.overflowed();) {
+    std::string_view by;
+    size_t count = 0;
+    if (!mapped_begin(tokenizer, true, in.subspan(at), by, count)) {
+      out.add(in[at++]);
+      continue;
+    }
+    add_text(by, {0, in[at].begin, in[at + count - 1].end}, out);
+    at += count;
+  }
+}
+
+// As the reference does it: a cluster of less than six bytes becomes what the shortest key at its begin does, all of it; else each code point.
+class ClusterMapper {
+ public:
+  ClusterMapper(const Compiled& tokenizer, std::span<const Char> in, Chars& out) : tokenizer_(tokenizer), in_(in), out_(out), rewriter_(in, out) {}
+
+  void run(uint32_t clusters) {
+    PatternMatcher matcher(tokenizer_, clusters);
+    matcher.begin(in_);
+    uint32_t done = 0;
+    for (uint32_t begin = 0, end = 0; matcher.next(begin, end) && !out_.overflowed(); done = end) {
+      each(done, begin);
+      if (!(bytes_of(begin, end) < 6 && map(begin, end))) each(begin, end);
+    }
+    each(done, static_cast<uint32_t>(in_.size()));
+    if (holds_) rewriter_.put(held_, held_change_);
+  }
+
+ private:
+  size_t bytes_of(uint32_t begin, uint32_t end) const {
+    size_t bytes = 0;
+    uint8_t unused[4];
+    for (uint32_t i = begin; i < end && bytes < 6; ++i) bytes += encode_utf8(in_[i].code_point, unused);
+    return bytes;
+  }
+  void each(uint32_t begin, uint32_t end) {
+    for (uint32_t i = begin; i < end && !out_.overflowed(); ++i)
+      if (!map(i, i + 1)) put(in_[i].code_point, 0);
+  }
+  void put(uint32_t code_point, int64_t change) {
+    if (holds_) rewriter_.put(held_, held_change_);
+    holds_ = true, held_ = code_point, held_change_ = change;
+  }
+  // Of more code points than there were the last ones are new; of less the last one stands for the others too, and of none the one before them.
+  bool map(uint32_t begin, uint32_t end) {
+    std::string_view by;
+    size_t unused = 0;
+    if (!mapped_begin(tokenizer_, false, in_.subspan(begin, end - begin), by, unused)) return false;
+    const std::vector<uint32_t> points = code_points(by);
+    const int64_t before = end - begin, after = static_cast<int64_t>(points.size());
+    for (int64_t i = 0; i < after && !out_.overflowed(); ++i) put(points[static_cast<size_t>(i)], i >= before ? 1 : 0);
+    if (after < before) held_change_ += after - before;
+    return true;
+  }
+
+  const Compiled& tokenizer_;
+  std::span<const Char> in_;
+  Chars& out_;
+  Rewriter rewriter_;
+  bool holds_ = false;  // the last one, which may yet stand for more
+  uint32_t held_ = 0;
+  int64_t held_change_ = 0;
+};
+
 void apply(const Compiled& tokenizer, const Step& step, std::span<const Char> in, Chars& out) {
   const auto is = [&](const Char& c) { return (tokenizer.class_of(c.code_point) & step.a) != 0; };
   switch (step.kind) {
@@ -98,7 +265,7 @@ void apply(const Compiled& tokenizer, const Step& step, std::span<const Char> in
         if (is(c)) out.add({' ', c.begin, c.end});
       }
       break;
-    case StepKind::Decompose: Decomposer(tokenizer, in, out).run(); break;
+    case StepKind::Decompose: Decomposer(tokenizer, step.a, in, out).run(); break;
     case StepKind::Lower: lower(tokenizer, in, out); break;
     case StepKind::Strip: strip(tokenizer, step.a, in, out); break;
     case StepKind::Replace: replace(code_points(tokenizer.text(step.text)), tokenizer.text(step.other), in, out); break;
@@ -106,15 +273,22 @@ void apply(const Compiled& tokenizer, const Step& step, std::span<const Char> in
       if (!in.empty()) add_text(tokenizer.text(step.text), in[0], out);
       out.add(in);
       break;
+    case StepKind::Charsmap:
+      if (step.a == 0) map_longest(tokenizer, in, out);
+      else ClusterMapper(tokenizer, in, out).run(step.a - 1);
+      break;
+    case StepKind::ReplacePattern: replace_pattern(tokenizer, step, in, out); break;
     case StepKind::Bytes: spell_bytes(in, out); break;
     case StepKind::SplitClass:
     case StepKind::SplitText:
-    case StepKind::SplitWords:
+    case StepKind::SplitPattern:
     case StepKind::PrependMissing:
     case StepKind::PieceWords:
     case StepKind::PieceBytes:
     case StepKind::PieceReplace:
+    case StepKind::PieceReplacePattern:
     case StepKind::PieceFallback:
+    case StepKind::PieceCtc:
     case StepKind::PieceStrip:
     case StepKind::PieceMeta:
     case StepKind::PieceSuffix:
@@ -126,7 +300,7 @@ void apply(const Compiled& tokenizer, const Step& step, std::span<const Char> in
 // Whether the step leaves every code point as it is.
 bool is_idle(const Compiled& tokenizer, const Step& step, const Chars& chars) {
   uint32_t mask = step.a;
-  if (step.kind == StepKind::Decompose) mask = kDecomposed | kOrdered;
+  if (step.kind == StepKind::Decompose) mask = ((step.a & 1) ? kCompatible : kDecomposed) | kOrdered | ((step.a & 2) ? kComposing : 0);
   else if (step.kind == StepKind::Lower) mask = kLowered;
   else if (step.kind > StepKind::Lower) return false;
   for (size_t i = 0; i < chars.size(); ++i)
@@ -162,6 +336,18 @@ void replace(std::span<const uint32_t> what, std::string_view by, std::span<cons
     i += what.size();
     add_text(by, in[i - 1], out);
   }
+}
+
+void replace_pattern(const Compiled& tokenizer, const Step& step, std::span<const Char> in, Chars& out) {
+  PatternMatcher matcher(tokenizer, step.a);
+  matcher.begin(in);
+  uint32_t done = 0;
+  for (uint32_t begin = 0, end = 0; matcher.next(begin, end) && !out.overflowed(); done = end) {
+    out.add(in.subspan(done, begin - done));
+    add_text(tokenizer.text(step.other), in[end - 1], out);
+  }
+  if (matcher.gave_up()) return out.give_up();
+  out.add(in.subspan(done));
 }
 
 void normalize(const Compiled& tokenizer, Chars& chars, Chars& scratch) {

@@ -14,6 +14,8 @@ std::vector<uint32_t> code_points(std::string_view text);
 void add_text(std::string_view text, const Char& place, Chars& out);
 // Each `what`, from the left, by a text.
 void replace(std::span<const uint32_t> what, std::string_view by, std::span<const Char> in, Chars& out);
+// Each match of the step's pattern by its text.
+void replace_pattern(const Compiled& tokenizer, const Step& step, std::span<const Char> in, Chars& out);
 inline bool begins_with(std::span<const Char> in, std::span<const uint32_t> what) {
   if (in.size() < what.size()) return false;
   for (size_t i = 0; i < what.size(); ++i)

@@ -1,8 +1,10 @@
 #include "runtime/text/split.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "runtime/text/normalize.h"
+#include "runtime/text/pattern.h"
 
 namespace mlc::text {
 namespace {
@@ -26,7 +28,7 @@ class Splitter {
       done = i + 1;
     }
     if (done < piece.end) matches_.push_back({done, piece.end, false});
-    emit(static_cast<Behaviour>(step.b));
+    emit(step);
   }
 
   void texts(const Step& step, std::span<const uint32_t> what, Piece piece) {
@@ -43,44 +45,29 @@ class Splitter {
       done = i += length;
     }
     if (done < piece.end) matches_.push_back({done, piece.end, false});
-    emit(static_cast<Behaviour>(step.b));
+    emit(step);
   }
 
-  // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ , which leaves nothing between.
-  void words(Piece piece) {
-    for (uint32_t at = piece.begin; at < piece.end;) {
-      const uint32_t end = word_end(at, piece.end);
-      out_.push_back({at, end});
-      at = end;
+  // False: the search was given up.
+  bool pattern(const Step& step, PatternMatcher& matcher, Piece piece) {
+    matches_.clear();
+    uint32_t done = 0;
+    const uint32_t first = piece.begin;
+    matcher.begin({chars_.data() + first, piece.end - first});
+    for (uint32_t begin = 0, end = 0; matcher.next(begin, end); done = end) {
+      if (done < begin) matches_.push_back({first + done, first + begin, false});
+      matches_.push_back({first + begin, first + end, true});
     }
+    if (first + done < piece.end) matches_.push_back({first + done, piece.end, false});
+    emit(step);
+    return !matcher.gave_up();
   }
 
  private:
-  static constexpr uint16_t kWords = kSpace | kLetter | kNumber;
-  uint16_t kind(uint32_t i) const { return tokenizer_.class_of(chars_[i].code_point) & kWords; }
-
-  uint32_t contraction(uint32_t at, uint32_t end) const {
-    if (chars_[at].code_point != '\'' || at + 1 >= end) return 0;
-    const uint32_t c = chars_[at + 1].code_point, d = at + 2 < end ? chars_[at + 2].code_point : 0;
-    if (c == 's' || c == 't' || c == 'm' || c == 'd') return 2;
-    return (c == 'r' && d == 'e') || (c == 'v' && d == 'e') || (c == 'l' && d == 'l') ? 3 : 0;
-  }
-
-  uint32_t word_end(uint32_t at, uint32_t end) const {
-    if (const uint32_t length = contraction(at, end)) return at + length;
-    const uint32_t first = chars_[at].code_point == ' ' && at + 1 < end && !(kind(at + 1) & kSpace) ? at + 1 : at;
-    if (const uint16_t of = kind(first); !(of & kSpace)) {
-      uint32_t i = first;
-      while (i < end && same(kind(i), of)) ++i;
-      return i;
-    }
-    uint32_t i = at;
-    while (i < end && (kind(i) & kSpace)) ++i;
-    return i < end && i - at > 1 ? i - 1 : i;  // the last blank goes with what follows
-  }
-  static bool same(uint16_t a, uint16_t b) {
-    if (b & kLetter) return a & kLetter;
-    return b & kNumber ? a & kNumber : a == 0;
+  void emit(const Step& step) {
+    if (step.b & kInverted)
+      for (Match& m : matches_) m.is = !m.is;
+    emit(static_cast<Behaviour>(step.b & ~kInverted));
   }
 
   void emit(Behaviour behaviour) {
@@ -143,6 +130,8 @@ void respell(const Compiled& tokenizer, const Step& step, const Pieces& text, Pi
       out.chars.add(in);
     } else if (step.kind == StepKind::Bytes) {
       spell_bytes(in, out.chars);
+    } else if (step.kind == StepKind::ReplacePattern) {
+      replace_pattern(tokenizer, step, in, out.chars);
     } else if (step.kind == StepKind::Replace) {
       replace(what, tokenizer.text(step.other), in, out.chars);
     } else {
@@ -224,17 +213,19 @@ void split(const Compiled& tokenizer, Pieces& text, Pieces& scratch) {
   for (uint32_t i = 0; i < steps.size() && !text.chars.overflowed(); ++i) {
     const Step step = steps[i];
     scratch.pieces.clear();
-    if (step.kind == StepKind::Bytes || step.kind == StepKind::Replace || step.kind == StepKind::PrependMissing) {
+    if (step.kind < StepKind::SplitClass || step.kind == StepKind::PrependMissing) {
       respell(tokenizer, step, text, scratch);
       text.chars.swap(scratch.chars);
     } else {
       Splitter splitter(tokenizer, text.chars, scratch.pieces);
       const std::vector<uint32_t> what = code_points(tokenizer.text(step.text));
+      std::optional<PatternMatcher> matcher;
+      if (step.kind == StepKind::SplitPattern) matcher.emplace(tokenizer, step.a);
       for (const Piece& piece : text.pieces) {
         if (piece.added != kNone) scratch.pieces.push_back(piece);
         else if (step.kind == StepKind::SplitClass) splitter.classes(step, piece);
         else if (step.kind == StepKind::SplitText) splitter.texts(step, what, piece);
-        else splitter.words(piece);
+        else if (!splitter.pattern(step, *matcher, piece)) return text.chars.give_up();
       }
     }
     text.pieces.swap(scratch.pieces);

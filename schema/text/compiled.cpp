@@ -15,7 +15,8 @@ constexpr uint32_t kHeaderWords = 4;
 constexpr uint32_t kBlocks = kCodePoints >> 8;
 constexpr uint64_t kMostGrowth = 1024;  // of a token while it is decoded
 constexpr const char* kNames[kSections] = {"options", "text", "tokens", "trie", "merges", "scores", "added", "added trie", "normalized trie",
-                                           "classes", "maps", "normalizer", "splitter", "decoder", "template"};
+                                           "classes", "maps", "normalizer", "splitter", "decoder", "template", "pattern classes", "patterns",
+                                           "charsmap", "charsmap trie", "byte tokens", "neighbours"};
 
 Status malformed(Section section, const char* what) {
   return Status(Code::Malformed, "tokenizer: section '{}' {}", kNames[static_cast<uint32_t>(section)], what);
@@ -42,6 +43,9 @@ class Opener {
     MLC_RETURN_IF_ERROR(merges());
     MLC_RETURN_IF_ERROR(classes());
     MLC_RETURN_IF_ERROR(maps());
+    MLC_RETURN_IF_ERROR(patterns());
+    MLC_RETURN_IF_ERROR(charsmap());
+    MLC_RETURN_IF_ERROR(byte_tokens());
     MLC_RETURN_IF_ERROR(steps(Section::Normalizer, StepKind::Remove, StepKind::Bytes, c_.normalizer_));
     MLC_RETURN_IF_ERROR(steps(Section::Splitter, StepKind::Replace, StepKind::PrependMissing, c_.splitter_));
     MLC_RETURN_IF_ERROR(steps(Section::Decoder, StepKind::PieceWords, StepKind::TextStrip, c_.decoder_));
@@ -164,18 +168,65 @@ class Opener {
       const Merge merge = c_.merges_[i];
       if (merge.left != kNone && !is_id(merge.result)) return malformed(Section::Merges, "makes an id that is no token");
     }
+    MLC_RETURN_IF_ERROR(table(Section::Neighbours, kMaxTokenIds, c_.neighbours_));
+    if (const uint32_t words = c_.neighbours_.size(); words != 0 && !std::has_single_bit(words))
+      return malformed(Section::Neighbours, "has a size that is no power of two");
     return ok();
   }
 
-  Status classes() {
-    const Bytes bytes = section(Section::Classes);
+  Status classes() { return blocks(Section::Classes, c_.class_index_, c_.class_blocks_); }
+
+  // For each 256 code points the block, then the blocks.
+  Status blocks(Section s, Table<uint16_t>& index, Table<uint16_t>& content) const {
+    const Bytes bytes = section(s);
     const size_t index_len = kBlocks * sizeof(uint16_t);
-    if (bytes.size() < index_len || (bytes.size() - index_len) % 512 != 0) return malformed(Section::Classes, "has another size");
-    c_.class_index_ = Table<uint16_t>(bytes.first(index_len));
-    c_.class_blocks_ = Table<uint16_t>(bytes.subspan(index_len));
+    if (bytes.size() < index_len || (bytes.size() - index_len) % 512 != 0) return malformed(s, "has another size");
+    index = Table<uint16_t>(bytes.first(index_len));
+    content = Table<uint16_t>(bytes.subspan(index_len));
     for (uint32_t i = 0; i < kBlocks; ++i)
-      if (c_.class_index_[i] >= c_.class_blocks_.size() / 256) return malformed(Section::Classes, "names a block that is not there");
+      if (index[i] >= content.size() / 256) return malformed(s, "names a block that is not there");
     return ok();
+  }
+
+  // The numbers of patterns and classes, the number of states of each pattern; then its starts and its states.
+  Status patterns() {
+    ByteCursor cursor(section(Section::Patterns));
+    if (cursor.left() == 0) return section(Section::PatternClasses).empty() ? ok() : malformed(Section::PatternClasses, "belongs to no pattern");
+    const auto count = cursor.take<uint32_t>(), classes = cursor.take<uint32_t>();
+    if (cursor.failed() || count == 0 || count > kMaxPatterns || classes == 0 || classes > kMaxPatternClasses)
+      return Status(Code::Malformed, "tokenizer: it has {} patterns with {} classes, at most {} and {} are read", count, classes, kMaxPatterns, kMaxPatternClasses);
+    c_.num_patterns_ = count, c_.num_pattern_classes_ = classes;
+    MLC_RETURN_IF_ERROR(blocks(Section::PatternClasses, c_.pattern_index_, c_.pattern_blocks_));
+    for (uint32_t i = 0; i < c_.pattern_blocks_.size(); ++i)
+      if (c_.pattern_blocks_[i] >= classes) return malformed(Section::PatternClasses, "has a class that no pattern knows");
+    uint32_t states[kMaxPatterns];
+    for (uint32_t p = 0; p < count; ++p) states[p] = cursor.take<uint32_t>();
+    for (uint32_t p = 0; p < count; ++p) {
+      if (cursor.failed() || states[p] == 0 || states[p] > kMaxPatternStates) return malformed(Section::Patterns, "has a pattern of no or too many states");
+      const Bytes bytes = cursor.bytes((uint64_t{states[p]} + 1) * (classes + 1) * sizeof(uint16_t));
+      const Table<uint16_t> table(bytes);
+      for (uint32_t i = 0; i < table.size(); ++i)
+        if ((table[i] & (kPatternMatch - 1u)) >= states[p] || (i <= classes && (table[i] & kPatternMatch)))
+          return malformed(Section::Patterns, "leads to a state that is not there");
+      c_.patterns_[p] = PatternTable(bytes, classes);
+    }
+    return cursor.done() ? ok() : malformed(Section::Patterns, "has another size");
+  }
+
+  Status byte_tokens() {
+    MLC_RETURN_IF_ERROR(table(Section::ByteTokens, 256, c_.byte_tokens_));
+    if (c_.byte_tokens_.size() != 0 && c_.byte_tokens_.size() != 256) return malformed(Section::ByteTokens, "has another size");
+    for (uint32_t i = 0; i < c_.byte_tokens_.size(); ++i)
+      if (c_.byte_tokens_[i] != kNone && !is_id(c_.byte_tokens_[i])) return malformed(Section::ByteTokens, "has an id that is no token");
+    return ok();
+  }
+
+  Status charsmap() {
+    MLC_RETURN_IF_ERROR(table(Section::Charsmap, kMaxTokenIds, c_.charsmap_));
+    for (uint32_t i = 0; i < c_.charsmap_.size(); ++i)
+      if (!holds_text(c_.charsmap_[i]) || c_.charsmap_[i].length > kMaxTokenLen)
+        return malformed(Section::Charsmap, "has a text that lies outside of the texts or is longer than a token may be");
+    return trie(Section::CharsmapTrie, c_.charsmap_.size(), c_.charsmap_trie_);
   }
 
   // The numbers of entries of each map, the entries, then what they become.
@@ -196,6 +247,9 @@ class Opener {
           return malformed(Section::Maps, "is not sorted or leads outside of itself");
       }
     }
+    const auto& pairs = c_.maps_[static_cast<size_t>(Map::Compositions)];
+    for (uint32_t i = 0; i < pairs.size(); ++i)
+      if (pairs[i].count % 2 != 0) return malformed(Section::Maps, "has compositions that are no pairs");
     return ok();
   }
 
@@ -207,13 +261,19 @@ class Opener {
       if (step.kind < first || step.kind > last || !holds_text(step.text) || !holds_text(step.other) || step.text.length > kMaxTokenLen ||
           step.other.length > kMaxTokenLen)
         return malformed(s, "has a step that this program does not know, or one with a text outside of the texts");
-      if ((step.kind == StepKind::SplitClass || step.kind == StepKind::SplitText) && step.b > static_cast<uint32_t>(Behaviour::Contiguous))
+      const bool splits = step.kind == StepKind::SplitClass || step.kind == StepKind::SplitText || step.kind == StepKind::SplitPattern;
+      if (splits && (step.b & ~kInverted) > static_cast<uint32_t>(Behaviour::Contiguous))
         return malformed(s, "has a step with a behaviour that this program does not know");
+      const bool has_pattern = step.kind == StepKind::SplitPattern || step.kind == StepKind::ReplacePattern ||
+                               step.kind == StepKind::PieceReplacePattern;
+      if ((has_pattern && step.a >= c_.num_patterns_) || (step.kind == StepKind::Charsmap && step.a > c_.num_patterns_))
+        return malformed(s, "has a step with a pattern that is not there");
       const bool needs_text = step.kind == StepKind::Replace || step.kind == StepKind::SplitText || step.kind == StepKind::PieceReplace ||
-                              step.kind >= StepKind::PieceStrip;
-      if (needs_text && step.text.length == 0) return malformed(s, "has a step that looks for the empty text");
-      if (step.kind != StepKind::PieceReplace) continue;
-      growth *= std::max<uint64_t>(1, (uint64_t{step.other.length} + step.text.length - 1) / step.text.length);
+                              step.kind >= StepKind::PieceCtc;
+      if ((needs_text && step.text.length == 0) || (step.kind == StepKind::PieceCtc && step.other.length == 0)) return malformed(s, "has a step that looks for the empty text");
+      if (step.kind != StepKind::PieceReplace && step.kind != StepKind::PieceReplacePattern) continue;
+      const uint64_t least = std::max(step.text.length, 1u);  // a pattern matches one byte at least
+      growth *= std::max<uint64_t>(1, (step.other.length + least - 1) / least);
       if (growth > kMostGrowth) return malformed(s, "has steps that make a token more than 1,024 times as long");
     }
     return ok();
@@ -241,6 +301,14 @@ class Opener {
   Bytes sections_[kSections];
   Compiled c_;
 };
+
+uint32_t Compiled::composed(uint32_t first, uint32_t second) const {
+  uint32_t at = 0;
+  const uint32_t count = find_mapped(Map::Compositions, first, at);
+  for (uint32_t i = 0; i < count; i += 2)
+    if (pool_[at + i] == second) return pool_[at + i + 1];
+  return kNone;
+}
 
 Result<Compiled> Compiled::open(Bytes bytes) { return Opener(bytes).open(); }
 
@@ -300,6 +368,17 @@ uint32_t code_point_of_byte(uint8_t byte) {
   if (byte <= 0x20) return 256u + byte;
   if (byte <= 0xA0) return 256u + 33 + (byte - 0x7F);
   return 256u + 67;
+}
+
+int byte_of_name(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return -1;
+  int value = 0;
+  for (const char c : token.substr(3, 2)) {
+    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    if (digit < 0) return -1;
+    value = value * 16 + digit;
+  }
+  return value;
 }
 
 int byte_of_code_point(uint32_t c) {

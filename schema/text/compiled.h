@@ -25,16 +25,21 @@ inline constexpr uint32_t kMaxTokenLen = 1024;        // bytes of a token; chara
 inline constexpr uint32_t kMaxTextSteps = 64;         // of a normaliser, splitter or decoder
 inline constexpr uint32_t kMaxTemplatePieces = 64;
 inline constexpr uint32_t kProbes = 32;               // slots of the merge table that a lookup looks at
+inline constexpr uint32_t kMaxPatterns = 64;
+inline constexpr uint32_t kMaxPatternClasses = 255;
+inline constexpr uint32_t kMaxPatternStates = 1u << 14;
+inline constexpr uint16_t kPatternMatch = 0x8000;     // a match ends before the code point
 
 enum class Section : uint32_t {
   Options, Text, Tokens, Trie, Merges, Scores, Added, AddedTrie, NormalizedTrie, Classes, Maps, Normalizer, Splitter, Decoder, Template,
+  PatternClasses, Patterns, Charsmap, CharsmapTrie, ByteTokens, Neighbours,
   Count
 };
 
 enum class Model : uint32_t { WordPiece, Bpe, Unigram, WordLevel };
 
 // Bits of `Options::flags`.
-inline constexpr uint32_t kFuseUnknown = 1, kByteFallback = 2, kIgnoreMerges = 4, kTrimOffsets = 8, kTrimKeepsFirst = 16;
+inline constexpr uint32_t kFuseUnknown = 1, kByteFallback = 2, kIgnoreMerges = 4, kTrimOffsets = 8, kTrimKeepsFirst = 16, kSinglePrecision = 32;
 
 struct TextRef {
   uint32_t offset, length;
@@ -57,7 +62,11 @@ enum ClassBit : uint16_t {
   kOrdered = 256,       // has a combining class other than 0
   kDecomposed = 512,    // stands in the map of decompositions
   kLowered = 1024,      // in that of small letters
-  kAnyClass = 2047
+  kAnyMark = 2048,      // non-spacing, spacing or enclosing
+  kUnwritten = 4096,    // controls that Nmt removes
+  kBlankLike = 8192,    // what it makes a blank
+  kCompatible = 16384,  // stands in the map of compatible decompositions
+  kComposing = 32768    // may become one with what stands before
 };
 
 enum class StepKind : uint32_t {
@@ -65,30 +74,35 @@ enum class StepKind : uint32_t {
   Remove,      // code points of a class of `a`
   Blank,       // code points of a class of `a` become blanks
   Surround,    // blanks around those of a class of `a`
-  Decompose,   // canonical, with ordering
+  Decompose,   // with ordering; a & 1: compatible, else canonical; a & 2: then composed
   Lower,
   Strip,       // white space: a & 1 at the beginning, a & 2 at the end
   Prepend,     // `text`, where there is a text
+  Charsmap,    // what the charsmap has; a: by the clusters that pattern a - 1 finds, 0: the longest that it has
   // normaliser and splitter
   Replace,     // `text` by `other`
+  ReplacePattern,  // matches of pattern `a` by `other`
   Bytes,       // every byte becomes the code point that stands for it
   // splitter
   SplitClass,  // code points of a class of `a`, `b` is a Behaviour
-  SplitText,   // each `text`, `b` is a Behaviour
-  SplitWords,  // the pattern of GPT-2
+  SplitText,   // each `text`, `b` is a Behaviour, perhaps with kInverted
+  SplitPattern,  // matches of pattern `a`, `b` likewise
   PrependMissing,  // `text`, where a piece does not begin with it; a: only at the text's begin
   // decoder
   PieceWords,    // a blank before tokens but the first; `text` at a token's begin is dropped instead; a: clean up
   PieceBytes,    // code points that stand for bytes
   PieceReplace,  // `text` by `other`
-  PieceFallback,  // runs of <0xHH> are bytes
-  PieceStrip,    // at most `a` times `text` at the begin of each token
+  PieceReplacePattern,  // matches of pattern `a` by `other`
+  PieceFallback,  // runs of <0xHH> are bytes; a: what is no UTF-8 of them one by one, else all of the run
+  PieceCtc,      // of equal tokens in a row one stays; `text` is dropped; a: clean up, then `other` becomes a blank
+  PieceStrip,    // at most `a` times `text` at the begin of each token, `b` times at its end
   PieceMeta,     // `text` becomes a blank, or nothing in the first token with a
   PieceSuffix,   // `text` becomes a blank, or nothing in the last token
-  TextStrip,     // at most `a` times `text` at the begin of the whole
+  TextStrip,     // at most `a` times `text` at the begin of the whole, `b` times at its end
   Count
 };
 enum class Behaviour : uint32_t { Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous };
+inline constexpr uint32_t kInverted = 8;  // what stands between is what is looked for
 
 struct Step {
   StepKind kind;
@@ -118,7 +132,7 @@ struct TemplatePiece {
 struct MapEntry {
   uint32_t from, first, count;
 };
-enum class Map : uint32_t { Decompositions, SmallLetters, CombiningClasses, Count };
+enum class Map : uint32_t { Decompositions, SmallLetters, CombiningClasses, Compatible, Compositions, Count };
 
 // An array of T in bytes that need not be aligned.
 template <class T>
@@ -167,6 +181,27 @@ class Trie {
   Table<TrieUnit> units_;
 };
 
+// A regular expression as states, left by classes of code points. State 0: no match is possible any more.
+class PatternTable {
+ public:
+  PatternTable() = default;
+  PatternTable(Bytes bytes, uint32_t classes) : table_(bytes), width_(classes + 1) {}
+  // Of the text's edge the class is num_pattern_classes.
+  uint32_t start(uint32_t class_before) const { return table_[class_before]; }
+  // Perhaps with kPatternMatch. No state behind the edge.
+  uint32_t next(uint32_t state, uint32_t next_class) const { return table_[(state + 1) * width_ + next_class]; }
+
+ private:
+  Table<uint16_t> table_;  // starts, then a row of each state
+  uint32_t width_ = 0;
+};
+
+// Where the search of a pair begins in a table of merges, whose size is a power of two.
+inline uint32_t merge_slot(uint32_t left, uint32_t right, uint32_t size) {
+  uint64_t hash = (uint64_t{left} << 32 | right) * 0x9E3779B97F4A7C15;
+  return static_cast<uint32_t>(hash >> 32) & (size - 1);
+}
+
 class Compiled {
  public:
   // Malformed (E4xxx of the container is the caller's) if the bytes are no compiled tokenizer.
@@ -185,6 +220,12 @@ class Compiled {
   // The added token of that id, or num_added(). Any id.
   uint32_t added_of(uint32_t id) const;
   // What two neighbours become; false if they are not merged.
+  // Whether a merge may join what ends with the one symbol and what begins with the other.
+  bool may_join(uint32_t left, uint32_t right) const {
+    if (neighbours_.size() == 0) return true;
+    const uint32_t bit = merge_slot(left, right, neighbours_.size() * 32);
+    return (neighbours_[bit / 32] >> (bit % 32) & 1) != 0;
+  }
   bool merge(uint32_t left, uint32_t right, uint32_t& rank, uint32_t& result) const;
   uint16_t class_of(uint32_t code_point) const {  // below kCodePoints
     const uint32_t block = class_index_[code_point >> 8];
@@ -193,8 +234,21 @@ class Compiled {
   // What a code point becomes; 0 if it stands not in the map. `first` and on are asked of `mapped`.
   uint32_t find_mapped(Map map, uint32_t code_point, uint32_t& first) const;
   uint32_t mapped(uint32_t i) const { return pool_[i]; }
+  // What two code points become together, or kNone; Hangul aside.
+  uint32_t composed(uint32_t first, uint32_t second) const;
+  uint32_t num_pattern_classes() const { return num_pattern_classes_; }
+  uint32_t pattern_class(uint32_t code_point) const {  // below kCodePoints; where there is a pattern
+    const uint32_t block = pattern_index_[code_point >> 8];
+    return pattern_blocks_[block << 8 | (code_point & 255)];
+  }
+  const PatternTable& pattern(uint32_t i) const { return patterns_[i]; }  // one that a step names
+  const Trie& charsmap_trie() const { return charsmap_trie_; }
+  std::string_view charsmap(uint32_t i) const { return text(charsmap_[i]); }  // a value of that trie
   double score(uint32_t id) const { return scores_[id]; }  // Unigram: of an id of `trie`, and of what is unknown
-  double lowest_score() const { return lowest_score_; }
+  // Unigram: of a code point that is unknown.
+  double unknown_score() const { return (options_.flags & kSinglePrecision) ? scores_[options_.unknown] : lowest_score_ - 10.0; }
+  // The token of a byte where a text is told by its bytes, or kNone.
+  uint32_t byte_token(uint8_t byte) const { return byte_tokens_.size() == 0 ? kNone : byte_tokens_[byte]; }
   const Table<Step>& normalizer() const { return normalizer_; }
   const Table<Step>& splitter() const { return splitter_; }
   const Table<Step>& decoder() const { return decoder_; }
@@ -211,23 +265,26 @@ class Compiled {
   Trie trie_, added_trie_, normalized_trie_;
   Table<Merge> merges_;
   Table<double> scores_;
+  Table<uint32_t> byte_tokens_, neighbours_;
   double lowest_score_ = 0;
   Table<Added> added_;
   Table<uint16_t> class_index_, class_blocks_;
   Table<MapEntry> maps_[static_cast<size_t>(Map::Count)];
   Table<uint32_t> pool_;
+  uint32_t num_pattern_classes_ = 0, num_patterns_ = 0;
+  Table<uint16_t> pattern_index_, pattern_blocks_;
+  PatternTable patterns_[kMaxPatterns];
+  Table<TextRef> charsmap_;
+  Trie charsmap_trie_;
   Table<Step> normalizer_, splitter_, decoder_;
   uint32_t num_single_ = 0, num_pair_ = 0;
   Table<TemplatePiece> pieces_;
 };
 
-// Where the search of a pair begins in a table of merges, whose size is a power of two.
-inline uint32_t merge_slot(uint32_t left, uint32_t right, uint32_t size) {
-  uint64_t hash = (uint64_t{left} << 32 | right) * 0x9E3779B97F4A7C15;
-  return static_cast<uint32_t>(hash >> 32) & (size - 1);
-}
 // The code point that stands for a byte in byte-level vocabularies: itself if it can be seen, else one from 256 on.
 uint32_t code_point_of_byte(uint8_t byte);
+// The byte of a token <0xHH>, or -1.
+int byte_of_name(std::string_view token);
 // The byte that a code point stands for, or -1.
 int byte_of_code_point(uint32_t code_point);
 

@@ -6,7 +6,10 @@ both encode the same lines. Ids, type ids, offsets, word ids and masks must be e
 Skipped (77) where `tokenizers` is neither installed nor to be had from PyPI: tests/unit/tokenizer has vectors of it.
 """
 import argparse
+import base64
 import gzip
+import importlib
+import io
 import json
 import pathlib
 import random
@@ -18,30 +21,29 @@ import time
 import venv
 
 VERSION = "0.23.3"  # whose answers are the definition
+SENTENCEPIECE = "0.2.3"  # those of model files
 
 
-def import_tokenizers(folder):
+def import_library(name, version, folder):
     """The library, installed below `folder` if it has to be; None without it."""
     try:
-        import tokenizers
-        return tokenizers
+        return importlib.import_module(name)
     except ImportError:
         pass
-    place = pathlib.Path(folder) / f"tokenizers-{VERSION}"
+    place = pathlib.Path(folder) / f"{name}-{version}"
     if not place.is_dir():
-        done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", place, f"tokenizers=={VERSION}"],
+        done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", place, f"{name}=={version}"],
                               capture_output=True, text=True)
         if done.returncode != 0:
             try:  # a Python without pip
                 venv.create(place, with_pip=True)
-                subprocess.run([place / "bin/pip", "install", "--quiet", "--no-deps", "--target", place, f"tokenizers=={VERSION}"], check=True,
+                subprocess.run([place / "bin/pip", "install", "--quiet", "--no-deps", "--target", place, f"{name}=={version}"], check=True,
                                capture_output=True)
             except (subprocess.CalledProcessError, OSError):
                 return None
     sys.path.insert(0, str(place))
     try:
-        import tokenizers
-        return tokenizers
+        return importlib.import_module(name)
     except ImportError:
         return None
 
@@ -189,6 +191,70 @@ def unigram(t, lines, scheme, byte_fallback=False):
     return tok
 
 
+CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+REST = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+PATTERNS = {
+    "llama3": [CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + REST],
+    "qwen2": [CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + REST],
+    "gpt4": [r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"],
+    "gpt4o": [r"[^\r\n\p{L}\p{N}]?%s*%s+%s?|[^\r\n\p{L}\p{N}]?%s+%s*%s?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" % ((UPPER, LOWER, CONTRACTIONS) * 2) + REST],
+    "deepseek": [r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+",
+                 r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|" + REST],
+}
+
+
+def patterned(t, lines, patterns, normalizer=None, ignore_merges=False):
+    """Byte-level BPE of what regular expressions split."""
+    tok = t.Tokenizer(t.models.BPE(ignore_merges=ignore_merges))
+    if normalizer:
+        tok.normalizer = normalizer
+    tok.pre_tokenizer = t.pre_tokenizers.Sequence([t.pre_tokenizers.Split(t.Regex(p), "isolated", invert=False) for p in patterns] +
+                                                  [t.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tok.train_from_iterator(lines, t.trainers.BpeTrainer(vocab_size=6000, initial_alphabet=t.pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    tok.add_special_tokens(["<|endoftext|>"])
+    tok.post_processor = t.processors.Sequence([t.processors.ByteLevel(trim_offsets=False), t.processors.TemplateProcessing(
+        single="<|endoftext|> $A", pair="<|endoftext|> $A <|endoftext|>:1 $B:1", special_tokens=[("<|endoftext|>", tok.token_to_id("<|endoftext|>"))])])
+    tok.decoder = t.decoders.ByteLevel()
+    return tok
+
+
+# What a pattern may have, apart from what vocabularies in use have.
+FEATURES = {
+    "possessive": r"\w++\s|\d*+a|a?+a", "atomic": r"(?>\d+)a|(?>a+)", "lazy": r"a.*?b|\w{2,3}?|x{2}?y", "behind": r"(?<=\s)\w+|(?<!\w)\p{P}|\B\d",
+    "lines": r"^\w|\w$|\s+$", "edges": r"\A\p{L}|\b\w+\b|.\z", "numbers": r"\d{2}|\d{3,}|[a-f]{,2}x|(?:ab|a)(?:c|bcd)", "dot": r"(?m:a.)|.{3}",
+    "case": r"(?i)hello|[k-m]+(?-i:X)?|Å", "negated": r"[^\S\r\n]+|\P{L}\p{^N}|[^\W\d_]+", "classes": r" ?[^(\s|[.,!?…。，、।۔،])]+", "both": r"[\p{L}&&[^\p{Han}a-f]]+|\p{Han}{2}",
+    "escapes": r"\x41|\x{e9}|\u0439|[\t-\r]|\h\H|\-", "clip": r"<\|endoftext\|>|'s|'t|'re|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+",
+}
+
+
+def featured(t, lines, pattern, behaviour, invert):
+    tok = t.Tokenizer(t.models.WordLevel(unk_token="<unk>"))
+    tok.normalizer = t.normalizers.Replace(t.Regex(r" {2,}|\n(?=\S)"), "▁x")
+    tok.pre_tokenizer = t.pre_tokenizers.Split(t.Regex(pattern), behaviour, invert=invert)
+    tok.train_from_iterator(lines, t.trainers.WordLevelTrainer(vocab_size=2000, special_tokens=["<unk>"], show_progress=False))
+    tok.decoder = t.decoders.Sequence([t.decoders.Replace(t.Regex("[a-c]+"), "é"), t.decoders.Fuse()])
+    return tok
+
+
+def formed(t, lines, *names):
+    """Normalisers, by name."""
+    tok = t.Tokenizer(t.models.BPE(unk_token="<unk>"))
+    tok.normalizer = t.normalizers.Sequence([getattr(t.normalizers, name)() for name in names])
+    tok.pre_tokenizer = t.pre_tokenizers.BertPreTokenizer()
+    tok.train_from_iterator(lines, t.trainers.BpeTrainer(vocab_size=3000, special_tokens=["<unk>"], show_progress=False))
+    return tok
+
+
+def letters(t, lines, cleanup):
+    """Wav2Vec2: letters, and blanks between those that are the same."""
+    tok = t.Tokenizer(t.models.WordLevel({"<pad>": 0, "|": 1, "<unk>": 2, **{c: i + 3 for i, c in enumerate("abcdefghijklmnopqrstuvwxyz'., ")}}, unk_token="<unk>"))
+    tok.normalizer = t.normalizers.Lowercase()
+    tok.pre_tokenizer = t.pre_tokenizers.Split(t.Regex("."), "isolated")
+    tok.decoder = t.decoders.Sequence([t.decoders.CTC("<pad>", "|", cleanup), t.decoders.Fuse()])
+    return tok
+
+
 def suffixed(t, lines):
     """The first BPE: a suffix at the end of words."""
     tok = t.Tokenizer(t.models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
@@ -215,7 +281,104 @@ def punctuated(t, lines):
     return tok
 
 
-def families(t, lines):
+# Model files of SentencePiece
+
+def train_pieces(s, lines, **options):
+    """A model file as bytes."""
+    model = io.BytesIO()
+    lines = [line.replace("\0", " ") for line in lines if all(c < "\u0600" for c in line)]
+    s.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, vocab_size=3000, hard_vocab_limit=False, minloglevel=2, **options)
+    return model.getvalue()
+
+
+def fields(message):
+    """The fields of a message of Protocol Buffers: number and value."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+    while at < len(message):
+        tag = varint()
+        size = {0: 0, 1: 8, 2: None, 5: 4}[tag & 7]
+        if tag & 7 == 0:
+            yield tag >> 3, varint()
+            continue
+        size = varint() if size is None else size
+        yield tag >> 3, message[at:at + size]
+        at += size
+
+
+def charsmap_of(model):
+    return next((value for number, message in fields(model) if number == 3 for inner, value in fields(message) if inner == 2), b"")
+
+
+def pieces_of(model):
+    for number, message in fields(model):
+        if number == 1:
+            piece = dict(fields(message))
+            yield piece[1].decode(), struct.unpack("<f", piece.get(2, b"\0\0\0\0"))[0]
+
+
+def converted(t, s, lines, rule, marian=False):
+    """A unigram model of SentencePiece as the converters write it (T5, XLM-R, mBART)."""
+    model = train_pieces(s, lines, model_type="unigram", normalization_rule_name=rule)
+    vocabulary = [[text, score] for text, score in pieces_of(model)]
+    map_64 = base64.b64encode(charsmap_of(model)).decode()
+    precompiled = {"type": "Precompiled", "precompiled_charsmap": map_64}
+    replace = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁" if marian else " "}
+    strip = {"type": "Strip", "strip_left": False, "strip_right": True}
+    tok = t.Tokenizer.from_str(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
+        "normalizer": {"type": "Sequence", "normalizers": [precompiled, *([strip] if marian else []), replace]},
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True} if not marian else {"type": "Sequence", "pretokenizers": [
+            {"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}]},
+        "post_processor": None, "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "model": {"type": "Unigram", "unk_id": 0, "vocab": vocabulary, "byte_fallback": False}}))
+    tok.add_special_tokens(["<s>", "</s>", "<mask>"])
+    tok.post_processor = t.processors.TemplateProcessing(single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>",
+                                                         special_tokens=[(name, tok.token_to_id(name)) for name in ("<s>", "</s>")])
+    return tok
+
+
+MODEL_FILES = {
+    "unigram": dict(model_type="unigram"),
+    "unigram_bytes": dict(model_type="unigram", byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False),
+    "unigram_folded": dict(model_type="unigram", normalization_rule_name="nmt_nfkc_cf", user_defined_symbols=["<sep>", "abc", "▁▁"]),
+    "bpe": dict(model_type="bpe"),
+    "bpe_bytes": dict(model_type="bpe", byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False, split_digits=True),
+    "bpe_symbols": dict(model_type="bpe", byte_fallback=True, add_dummy_prefix=False, normalization_rule_name="nfkc", control_symbols=["<ctl>"],
+                        user_defined_symbols=["<sep>", "the", "▁▁", "▁▁▁"], allow_whitespace_only_pieces=True, remove_extra_whitespaces=False),
+}
+
+
+def compare_model_file(name, s, model, program, lines, folder):
+    """Against the library of SentencePiece: ids, and what they are decoded to."""
+    checker = Checker("model_" + name)
+    path = pathlib.Path(folder) / "tokenizer.model"
+    path.write_bytes(model)
+    reference = s.SentencePieceProcessor(model_proto=model)
+    ours = Ours(program, folder, path)
+    lines = [line for line in lines if "\0" not in line]
+    for text, mine in zip(lines, ours.encodings(lines), strict=True):
+        checker.check("encode", text, mine[0], {"ids": reference.encode(text)}, ("ids",))
+    draw = random.Random(5)
+    rows = [reference.encode(line) for line in lines[:600]] + [[draw.randrange(reference.vocab_size()) for _ in range(draw.randrange(30))] for _ in range(300)]
+    for row, mine in zip(rows, ours.run([struct.pack(f"<{len(r)}I", *r) for r in rows], decode=True, special=False), strict=True):
+        text = reference.decode(row)
+        checker.check("decode", row, mine, {"text": text, "streamed": text}, ("text", "streamed"))
+    print(f"{'FAIL' if checker.failed else 'ok  '} model_{name}: {checker.compared} compared, {checker.failed} differ")
+    return checker.failed
+
+
+def families(t, s, lines):
     yield "wordpiece", lambda: word_piece(t, lines)
     yield "wordpiece_cased", lambda: word_piece(t, lines, lowercase=False)
     yield "wordpiece_added", lambda: bert_added(t, lines)
@@ -229,6 +392,22 @@ def families(t, lines):
     yield "bpe_suffix", lambda: suffixed(t, lines)
     yield "wordlevel", lambda: word_level(t, lines)
     yield "bpe_unknown", lambda: punctuated(t, lines)
+    yield "llama3", lambda: patterned(t, lines, PATTERNS["llama3"], ignore_merges=True)
+    yield "qwen2", lambda: patterned(t, lines, PATTERNS["qwen2"], t.normalizers.NFC())
+    yield "gpt4", lambda: patterned(t, lines, PATTERNS["gpt4"])
+    yield "gpt4o", lambda: patterned(t, lines, PATTERNS["gpt4o"])
+    yield "deepseek", lambda: patterned(t, lines, PATTERNS["deepseek"])
+    behaviours = [(b, i) for i in (False, True) for b in ("isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous")]
+    for i, (name, pattern) in enumerate(FEATURES.items()):
+        yield f"pattern_{name}", lambda p=pattern, b=behaviours[i % len(behaviours)]: featured(t, lines, p, *b)
+    if s is not None:
+        yield "t5", lambda: converted(t, s, lines, "nmt_nfkc")
+        yield "xlm_r", lambda: converted(t, s, lines, "nmt_nfkc_cf", marian=True)
+    yield "ctc", lambda: letters(t, lines, True)
+    yield "ctc_raw", lambda: letters(t, lines, False)
+    yield "nfkc", lambda: formed(t, lines, "NFKC")
+    yield "nfkd", lambda: formed(t, lines, "NFKD", "StripAccents", "Lowercase")
+    yield "nmt", lambda: formed(t, lines, "Nmt", "NFD", "NFC")
 
 
 # Comparing
@@ -240,13 +419,16 @@ def pack(texts):
 class Ours:
     def __init__(self, program, folder, tokenizer):
         self.program, self.folder = program, pathlib.Path(folder)
-        self.json = self.folder / "tokenizer.json"
-        self.json.write_text(tokenizer, encoding="utf-8")
+        self.file = self.folder / "tokenizer.json"
+        if isinstance(tokenizer, pathlib.Path):
+            self.file = tokenizer
+        else:
+            self.file.write_text(tokenizer, encoding="utf-8")
 
     def run(self, texts, **options):
         path = self.folder / "texts"
         path.write_bytes(pack(texts))
-        done = subprocess.run([self.program, self.json, path, *(f"{k}={int(v)}" for k, v in options.items())], capture_output=True)
+        done = subprocess.run([self.program, self.file, path, *(f"{k}={int(v)}" for k, v in options.items())], capture_output=True)
         if done.returncode != 0:
             raise SystemExit(f"tokenize_lines: {done.returncode} {done.stderr.decode()}")
         return [json.loads(line) for line in done.stdout.decode().split("\n") if line]
@@ -375,14 +557,22 @@ def main():
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    t = import_tokenizers(args.bin.parent)
+    t = import_library("tokenizers", VERSION, args.bin.parent)
     if t is None:
         print(f"skipped: tokenizers {VERSION} is not installed and cannot be had from PyPI")
         return 77
     lines = lines_of(args.lines, args.seed)
     sample = [line for line in lines_of(6000, args.seed + 1) if len(line) < 200]  # tokens become as long as words
     failed = 0
-    for name, make in families(t, sample):
+    s = import_library("sentencepiece", SENTENCEPIECE, args.bin.parent)
+    if s is None:
+        print(f"skipped: sentencepiece {SENTENCEPIECE} is not installed and cannot be had from PyPI; its families are left out")
+    for name, options in MODEL_FILES.items():
+        if s is None or args.speed or (args.family and args.family != "model_" + name):
+            continue
+        with tempfile.TemporaryDirectory(prefix="mlc-tokenizer-") as folder:
+            failed += compare_model_file(name, s, train_pieces(s, sample, **options), args.bin / "tokenize_lines", lines, folder)
+    for name, make in families(t, s, sample):
         if args.family and args.family != name:
             continue
         with tempfile.TemporaryDirectory(prefix="mlc-tokenizer-") as folder:
