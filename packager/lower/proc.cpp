@@ -1,6 +1,7 @@
 // Imperative blocks. The tree is Loop already; what is left is addresses and checks (proc_access), and which loops run in
 // lanes (proc_lanes).
 #include "packager/lower/proc_lanes.h"
+#include "packager/lower/proc_unroll.h"
 #include "packager/lower/templates.h"
 
 namespace mlc::lower {
@@ -20,6 +21,7 @@ class ProcLowering {
     schedule_.vector_bytes = job.vector_bytes();
     schedule_.hoist = hoist;
     schedule_.block = job.target.block_lanes;
+    if (schedule_.block == 0) unrolled_ = unrolled_loops(p, [&](const Stmt& s) { return plan_.of(s) != nullptr; });
   }
 
   Result<Kernels> run() {
@@ -109,6 +111,21 @@ class ProcLowering {
       const Expr *begin = flat_value(bounds.begin), *end = flat_value(bounds.end);
       return k_.b.with_for_var(s.var, begin, end, s.step, [&] { s_.scoped([&] { access_.within(s, bounds, s.var, body); }); });
     }
+    if (unrolled_.contains(&s)) {
+      Stmt& out = k_.b.append(StmtKind::For);
+      out.for_kind = loop::ForKind::Unroll;
+      out.var = ctx_.fresh_var({DType::I64, 1});
+      out.begin = ctx_.integer(0);
+      out.end = bounds.d->extent;
+      return access_.within(s, bounds, nullptr, [&] {
+        k_.b.within(out.body, [&] {
+          s_.scoped([&] {
+            s_.bind(bounds.d, out.var);
+            body();
+          });
+        });
+      });
+    }
     const InLanes* how = plan_.of(s);
     if (how && access_.room_for(LaneLoop::kDims)) {
       lanes_ = std::max(lanes_, how->lanes);
@@ -161,6 +178,7 @@ class ProcLowering {
   Body s_;
   ProcAccess access_;
   LanePlan plan_;
+  std::unordered_set<const Stmt*> unrolled_;
   unsigned lanes_ = 1;
   schedule::Schedule schedule_{.family = schedule::Family::Proc};
 };

@@ -1,6 +1,6 @@
 // Statements that read only constants are computed now, with the interpreter; loads of single constants become numbers.
 //
-// Bounds: a result may be larger than what it is made of only up to kGrowth bytes (Expand of a scalar stays a map), or
+// Bounds: a result may be larger than what it is made of only by a quarter, or by kGrowth bytes (Expand of a scalar stays a map), or
 // kCostlyGrowth where each run would compute long for an element (a sum, a sine), and the work is limited: for a group of
 // statements and, counted by the interpreter, for all functions of a model. What fails to compute (an index out of range, say)
 // stays and fails at run time with its name; what there is no work left for stays as well.
@@ -187,7 +187,7 @@ Status fold_constants(ir::Context& ctx, nest::Function& f, double& left) {
       for (const Expr* e : f.arrays[a].shape) n *= static_cast<double>(std::max<int64_t>(0, e->i));
       output_bytes += n;
     }
-    if (work > std::min(kWork, left) || output_bytes > input_bytes + (cost >= kCostly ? kCostlyGrowth : kGrowth)) continue;
+    if (work > std::min(kWork, left) || output_bytes > input_bytes + std::max(input_bytes / 4, cost >= kCostly ? kCostlyGrowth : kGrowth)) continue;
     std::sort(group.begin(), group.end());
     if (!compute(ctx, f, group, results, left)) continue;
     for (size_t k : group) gone[k] = true;

@@ -4,6 +4,18 @@
 #include "targets/llvm/frame.h"
 
 namespace mlc::targets {
+namespace {
+
+constexpr uint64_t kMostStackBytes = 128;  // of a local array that may lie there
+
+// Small arrays lie on the stack, where LLVM makes registers of them if it unrolls the loops over them. Not in kernels whose frames
+// are too large as it is.
+bool on_stack(const loop::Kernel& kernel, const loop::LocalArray& local) {
+  return kernel.hoisting == loop::Hoisting::All && local.count->is_const() &&
+         static_cast<uint64_t>(local.count->i) <= kMostStackBytes / bytes_of(local.dtype);
+}
+
+}  // namespace
 
 Result<ScratchLayout> layout_scratch(const loop::Kernel& kernel) {
   ScratchLayout layout;
@@ -11,7 +23,7 @@ Result<ScratchLayout> layout_scratch(const loop::Kernel& kernel) {
     if (!local.count || (local.count->is_const() && local.count->i < 0))
       return Status(Code::Internal, "local array " + local.name + " of kernel " + kernel.name + " has no size");
     layout.offsets.push_back(layout.bytes);
-    if (!local.count->is_const()) continue;
+    if (!local.count->is_const() || on_stack(kernel, local)) continue;
     auto bytes = checked_mul(static_cast<uint64_t>(local.count->i), bytes_of(local.dtype));
     if (bytes) bytes = checked_add(*bytes, layout.bytes);
     if (bytes) bytes = checked_align(*bytes, 64);
@@ -58,8 +70,7 @@ class CpuFrame final : public Frame {
       base->setMetadata(llvm::LLVMContext::MD_align, aligned64);
       a.buffers.push_back(base);
     }
-    for (size_t k = 0; k < kernel.locals.size(); ++k)
-      a.buffers.push_back(kernel.locals[k].count->is_const() ? b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), a.scratch, layout.offsets[k]) : nullptr);
+    for (size_t k = 0; k < kernel.locals.size(); ++k) a.buffers.push_back(place_local(b, kernel, k, layout, a.scratch));
     const size_t num_scalars = kernel.scalars.size() + kernel.cuts.size();
     llvm::Value* scalars = num_scalars == 0 ? nullptr : field(offsetof(MlrunLaunch, scalars));
     for (size_t k = 0; k < num_scalars; ++k) a.scalars.push_back(constant(b.getInt64Ty(), scalars, b.getInt64Ty(), k));
@@ -67,6 +78,18 @@ class CpuFrame final : public Frame {
     a.tile_end = b.CreateZExt(a.function->getArg(2), b.getInt64Ty());
     a.scratch_bytes = layout.bytes;
     return a;
+  }
+
+  // Memory of the stack holds zeros at first: what is read before it is written is some number everywhere it is used, as in scratch memory.
+  static llvm::Value* place_local(llvm::IRBuilder<>& b, const loop::Kernel& kernel, size_t k, const ScratchLayout& layout, llvm::Value* scratch) {
+    const loop::LocalArray& local = kernel.locals[k];
+    if (!local.count->is_const()) return nullptr;
+    if (!on_stack(kernel, local)) return b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), scratch, layout.offsets[k]);
+    const uint64_t bytes = std::max<uint64_t>(1, static_cast<uint64_t>(local.count->i) * bytes_of(local.dtype));
+    llvm::AllocaInst* place = b.CreateAlloca(llvm::ArrayType::get(b.getInt8Ty(), bytes));
+    place->setAlignment(llvm::Align(64));
+    b.CreateMemSet(place, b.getInt8(0), bytes, llvm::Align(64));
+    return place;
   }
 
   void close(llvm::IRBuilder<>& b) override { b.CreateRet(b.getInt32(MLRUN_FAULT_NONE)); }

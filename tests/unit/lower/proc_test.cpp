@@ -87,3 +87,49 @@ TEST_CASE("a store of a proc out of range is a fault") {
     if (!fault) CHECK(r.outputs[0].values<float>() == std::vector<float>{1, 1, 5, 1});
   }
 }
+
+TEST_CASE("loops over the elements of a small array at places that are numbers are written out") {
+  // Walks through a table from several places at once, until all stand still.
+  const auto walks = [](NestMaker& m, int64_t side_by_side, bool computed) {
+    ir::Context& ctx = m.ctx;
+    const uint32_t table = m.array("table", DType::I64, {m.n(9)}), y = m.output("y", DType::I64, {m.n(side_by_side)});
+    auto proc = std::make_unique<nest::Proc>();
+    proc->reads = {table};
+    proc->writes = {y};
+    proc->locals.push_back({"place", DType::I64, nullptr, {m.n(side_by_side)}});
+    const uint32_t place = nest::kFirstLocal;
+    loop::Builder b(ctx, proc->body);
+    const auto at = [&](const Expr* w) { return ctx.min(ctx.max(ctx.load(place, {DType::I64, 1}, {w}, ir::Access::Checked), m.n(0)), m.n(8)); };
+    const auto all = [&](const std::function<void(const Expr*)>& body) { b.with_for(m.n(0), m.n(side_by_side), 1, body); };
+    all([&](const Expr* w) { b.store(place, w, w); });
+    const Expr* moves = b.local(ctx.boolean(true));
+    b.with_while(moves, m.n(9), [&] {
+      b.assign(moves, ctx.boolean(false));
+      all([&](const Expr* w) {
+        const Expr* next = b.let(ctx.load(table, {DType::I64, 1}, {at(w)}, ir::Access::Checked));
+        b.assign(moves, ctx.binary(Op::Or, moves, ctx.binary(Op::Ne, next, at(w))));
+        b.store(place, w, next);
+      });
+    });
+    all([&](const Expr* w) { b.store(y, w, computed ? ctx.load(place, {DType::I64, 1}, {ctx.min(at(w), m.n(side_by_side - 1))}, ir::Access::Checked) : at(w)); });
+    nest::Statement s;
+    s.source = "walk";
+    s.proc = std::move(proc);
+    m.f.body.push_back(std::move(s));
+  };
+  const targets::Target& t = *targets::find_target("x86-64-v3");
+  const auto text_of = [&](int64_t side_by_side, bool computed) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    walks(m, side_by_side, computed);
+    const auto r = test::run_lowered(ctx, m.f, {nest::Tensor::of<int64_t>(DType::I64, {9}, {3, 4, 5, 6, 7, 8, 6, 7, 8})}, t, {}, {});
+    CHECK(r.fault == 0);
+    if (side_by_side == 3 && !computed) CHECK(r.outputs[0].values<int64_t>() == std::vector<int64_t>{6, 7, 8});
+    auto kernels = lower::lower(ctx, m.f, m.f.body[0], t, {});
+    REQUIRE(kernels.ok());
+    return loop::to_string(kernels->back());
+  };
+  CHECK(text_of(3, false).find("unroll") != std::string::npos);
+  CHECK(text_of(3, true).find("unroll") == std::string::npos);  // the place is an element of the array itself
+  CHECK(text_of(19, false).find("unroll") == std::string::npos);  // more than registers
+}
