@@ -1,6 +1,5 @@
 #include "packager/compile/lift_extents.h"
 
-#include <algorithm>
 #include <string>
 #include <unordered_map>
 
@@ -52,42 +51,59 @@ class Lifter {
 
   // Null: not a number of the plan as a whole.
   const Expr* replaced(const Expr* e) {
-    if (e->is_const() || e->type != ir::Type{DType::I64, 1} || !ir::is_extent(e) || !has_value(e)) return nullptr;
-    auto [found, is_new] = symbol_of_.try_emplace(e, e);
-    if (!is_new) return found->second;
+    if (e->is_const() || e->type != ir::Type{DType::I64, 1} || !ir::is_extent(e)) return nullptr;
+    if (const auto found = symbol_of_.find(e); found != symbol_of_.end()) return found->second;
+    const Expr* value = in_plan(e);
+    if (!value) return nullptr;
     const ir::Interval range = ir::interval_of(e);
     // A new symbol in each kernel: operands are ordered by age, and one that an earlier target had made would stand elsewhere.
     const auto fresh = [&] { return "=" + std::to_string(ctx_.fresh_var({DType::I64, 1})->i); };
     const ir::Sym* sym = e->op == Op::Sym ? e->sym : ctx_.declare_sym(fresh(), range.lo, range.hi, ir::divisor_of(e));
-    used_.emplace_back(sym, e);
-    return found->second = ctx_.sym(sym);
+    used_.emplace_back(sym, value);
+    return symbol_of_[e] = ctx_.sym(sym);
   }
 
   // Sizes of buffers, and the number of tiles: the plan computes both arms of each choice in them.
   void compute_anyway(const Expr* size) {
-    if (size) ir::walk(size, [this](const Expr* e) { has_value_[e] = true; });
+    if (size) ir::walk(size, [this](const Expr* e) { in_plan_[e] = e; });
   }
 
-  // The plan computes a scalar whether the kernel needs it or not, so nothing in it may fail but what the plan computes anyway.
-  bool has_value(const Expr* root) {
+  // What the plan computes for `root`, or null. It computes a scalar whether the kernel needs it or not, so nothing in it may fail but
+  // what it computes anyway. The kernel comes to no quotient by zero: what might be one is of something by one instead.
+  const Expr* in_plan(const Expr* root) {
     std::vector<const Expr*> open{root};
     while (!open.empty()) {
       const Expr* e = open.back();
       const size_t before = open.size();
-      if (!has_value_.contains(e))
+      if (!in_plan_.contains(e))
         for (const Expr* arg : e->args)
-          if (!has_value_.contains(arg)) open.push_back(arg);
+          if (!in_plan_.contains(arg)) open.push_back(arg);
       if (open.size() != before) continue;
       open.pop_back();
-      has_value_.try_emplace(e, !ir::may_fail(e) && std::all_of(e->args.begin(), e->args.end(), [this](const Expr* arg) { return has_value_.at(arg); }));
+      if (!in_plan_.contains(e)) in_plan_[e] = without_failure(e);
     }
-    return has_value_.at(root);
+    return in_plan_.at(root);
+  }
+  const Expr* without_failure(const Expr* e) {
+    std::unordered_map<const Expr*, const Expr*> changed;
+    for (const Expr* arg : e->args) {
+      const Expr* value = in_plan_.at(arg);
+      if (!value) return nullptr;
+      if (value != arg) changed.emplace(arg, value);
+    }
+    if (!changed.empty()) e = ctx_.substitute(e, changed);
+    if (!ir::may_fail(e)) return e;
+    const bool divides = e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::TruncDiv || e->op == Op::TruncMod;
+    if (!divides) return nullptr;
+    const Expr *by = e->args[1], *one = ctx_.integer(1, e->type.dtype);
+    const Expr* some = ir::interval_of(by).lo == 0 ? ctx_.max(by, one) : ctx_.select(ctx_.binary(Op::Eq, by, ctx_.integer(0, e->type.dtype)), one, by);
+    return ctx_.binary(e->op, e->args[0], some);
   }
 
   ir::Context& ctx_;
   loop::Kernel& kernel_;
   std::unordered_map<const Expr*, const Expr*> symbol_of_;
-  std::unordered_map<const Expr*, bool> has_value_;
+  std::unordered_map<const Expr*, const Expr*> in_plan_;
   std::vector<std::pair<const ir::Sym*, const Expr*>> used_;  // in order of the kernel
 };
 

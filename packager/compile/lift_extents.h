@@ -9,9 +9,9 @@
 
 namespace mlc::compile {
 
-// Puts a symbol for every such number in the kernel. The value of each scalar of the kernel, over the symbols from before. What may
-// have no value (a quotient by zero) stays in the kernel, which may not come to it, unless it is part of what the plan computes in
-// any case: of `computed`, the sizes of the kernel's arrays.
+// Puts a symbol for every such number in the kernel. The value of each scalar of the kernel, over the symbols from before. Kernels
+// come to no quotient by zero, so that of what may be zero the plan takes one instead. What may have no value else (a real number) stays in
+// the kernel, unless it is part of what the plan computes in any case: of `computed`, the sizes of the kernel's arrays.
 std::vector<const ir::Expr*> lift_extents(ir::Context& ctx, loop::Kernel& kernel, std::span<const ir::Expr* const> computed = {});
 
 }  // namespace mlc::compile

@@ -6,6 +6,7 @@
 #include "packager/ir/broadcast.h"
 #include "packager/lower/body.h"
 #include "packager/lower/facts.h"
+#include "packager/nest/positive.h"
 #include "packager/nest/proc.h"
 
 namespace mlc::lower {
@@ -66,27 +67,57 @@ bool in_range(ir::Context& ctx, const std::vector<const Expr*>& index, const std
   return true;
 }
 
+bool is_taken_apart(const Expr* before, const Expr* i) {
+  return i->op == Op::FloorMod && before->op == Op::FloorDiv && i->args[0] == before->args[0] && i->args[1] == before->args[1];
+}
+
 namespace {
 
 // The axes of an array that lies row by row, where neighbours whose index is i / n and i % n, n the extent of the second one, are one axis
 // with index i: a reshape whose extents the run decides reads what lies side by side, and divides nothing. They are in range where i is.
+// Of rows that are kept, `origin` is the first: along the second axis all are.
 struct Joined {
-  std::vector<const Expr*> shape, index;
+  std::vector<const Expr*> shape, kept, origin, index;
 };
-Joined joined(ir::Context& ctx, const std::vector<const Expr*>& shape, const std::vector<const Expr*>& index) {
+Joined joined(ir::Context& ctx, const nest::Array& array, const LocalRows* rows, const std::vector<const Expr*>& index) {
   Joined j;
   for (size_t k = 0; k < index.size(); ++k) {
-    const Expr *i = index[k], *before = k > 0 ? j.index.back() : nullptr;
-    const bool is_pair = before && i->op == Op::FloorMod && before->op == Op::FloorDiv && i->args[0] == before->args[0];
-    if (is_pair && i->args[1] == shape[k] && before->args[1] == shape[k]) {
+    const Expr *i = index[k], *extent = array.shape[k], *before = k > 0 ? j.index.back() : nullptr;
+    const Expr *kept = rows ? rows->shape[k] : extent, *origin = rows ? rows->origin[k] : ctx.integer(0);
+    const bool is_whole = kept == extent && origin->is_int(0) && array.layout.is_row_major();
+    if (is_whole && before && is_taken_apart(before, i) && i->args[1] == extent) {
       j.index.back() = i->args[0];
-      j.shape.back() = ctx.mul(j.shape.back(), shape[k]);
+      for (const Expr** e : {&j.shape.back(), &j.kept.back(), &j.origin.back()}) *e = ctx.mul(*e, extent);
       continue;
     }
-    j.shape.push_back(shape[k]);
+    j.shape.push_back(extent);
+    j.kept.push_back(kept);
+    j.origin.push_back(origin);
     j.index.push_back(i);
   }
   return j;
+}
+
+// Where a nest has points, extents are not 0: a simplified divisor may be an extent, whose text is another one, and becomes it.
+const Expr* with_extents_as_divisors(ir::Context& ctx, const nest::Function& f, const nest::Nest& nest, const Expr* e) {
+  std::optional<nest::Positive> positive;
+  return ctx.rewrite(e, [&](const Expr* x) -> const Expr* {
+    if (x->op != Op::Load || !f.arrays[x->array].layout.is_row_major()) return nullptr;
+    const std::vector<const Expr*>& shape = f.arrays[x->array].shape;
+    std::vector<const Expr*> index(x->args.begin(), x->args.end());
+    bool changes = false;
+    for (size_t k = index.size(); k-- > 1;) {
+      const Expr *n = shape[k], *divisor = index[k - 1]->op == Op::FloorDiv ? index[k - 1]->args[1] : nullptr;
+      if (!divisor || !is_taken_apart(index[k - 1], index[k]) || divisor == n || divisor->is_const()) continue;
+      if (!positive) positive.emplace(ctx, nest, &f);
+      if (positive->there(divisor) != positive->there(n)) continue;
+      const Expr* i = index[k]->args[0];
+      index[k - 1] = ctx.floordiv(i, n);
+      index[k] = ctx.floormod(i, n);
+      changes = true;
+    }
+    return changes ? ctx.load(x->array, x->type, std::move(index), x->access) : nullptr;
+  });
 }
 
 }  // namespace
@@ -94,14 +125,16 @@ Joined joined(ir::Context& ctx, const std::vector<const Expr*>& shape, const std
 const Expr* flat_load(ir::Context& ctx, const nest::Function& f, Params& params, const Expr* load) {
   const nest::Array& array = f.arrays[load->array];
   const std::vector<const Expr*> index(load->args.begin(), load->args.end());
-  const bool by_rows = array.layout.is_row_major() && !params.locals.contains(load->array);
-  const Joined at = by_rows ? joined(ctx, array.shape, index) : Joined{array.shape, index};
+  const auto local = params.locals.find(load->array);
+  const Joined at = joined(ctx, array, local == params.locals.end() ? nullptr : &local->second, index);
   Expr node;
   node.op = Op::Load;
   node.type = load->type;
   node.array = params.of(load->array);
   node.access = load->access;
-  std::vector<const Expr*> args{by_rows ? nest::address(ctx, array.layout, at.shape, at.index) : params.address(ctx, load->array, index)};
+  std::vector<const Expr*> kept;
+  for (size_t k = 0; k < at.index.size(); ++k) kept.push_back(ctx.sub(at.index[k], at.origin[k]));
+  std::vector<const Expr*> args{at.index.size() < index.size() ? nest::address(ctx, nest::Layout{}, at.kept, kept) : params.address(ctx, load->array, index)};
   bool empty_possible = false;  // an array without elements has no place to clamp to
   for (const Expr* n : array.shape) empty_possible |= ir::interval_of(n).lo < 1;
   if (load->access == Access::Proved || (load->access == Access::Clamped && !empty_possible)) {
@@ -161,7 +194,7 @@ Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::
   for (const nest::Write& w : nest.writes) {
     const nest::Array& array = f.arrays[w.array];
     FlatWrite out;
-    out.value = flatten(ctx, f, params, w.value);
+    out.value = flatten(ctx, f, params, with_extents_as_divisors(ctx, f, nest, w.value));
     for (const Expr* i : w.index) out.index.push_back(flatten(ctx, f, params, i));
     out.buffer = params.of(w.array, true);
     out.dtype = array.dtype;

@@ -60,20 +60,31 @@ class GroupLowering {
   size_t innermost() const { return g_.rows.size() - 1; }
 
   // The shape of a local array that has so many rows. What a row has is stored in whole lines of the cache, an odd number of them:
-  // vectors lie in one line each, and the lines of a register tile's rows in different sets of the cache.
+  // vectors lie in one line each, and the lines of a register tile's rows in different sets of the cache. What is reshaped lies as it is.
   std::vector<const Expr*> shape_of(const nest::Group::Local& local, const Expr* rows) {
     const nest::Array& array = f_.arrays[local.array];
     std::vector<const Expr*> shape = array.shape;
     for (size_t axis : local.axes) shape[axis] = ctx_.integer(1);
     shape[local.axes.back()] = rows;
     const bool plain = array.layout.pieces.empty() || array.layout.is_row_major();
-    if (!plain || std::find(local.axes.begin(), local.axes.end(), shape.size() - 1) != local.axes.end()) return shape;
+    if (!plain || std::find(local.axes.begin(), local.axes.end(), shape.size() - 1) != local.axes.end() || is_reshaped(local.array)) return shape;
     const Expr*& last = shape.back();
     const int64_t line = kLineBytes / bytes_of(array.dtype);
     if (last->is_const() && last->i < kShortRow * line) return shape;
     const Expr* pairs = ctx_.floordiv(ctx_.ceildiv(last, ctx_.integer(line)), ctx_.integer(2));
     last = ctx_.add(ctx_.mul(pairs, ctx_.integer(2 * line)), ctx_.integer(line));
     return shape;
+  }
+
+  bool is_reshaped(uint32_t array) const {
+    bool found = false;
+    for (const nest::Nest* nest : g_.nests)
+      for (const nest::Write& w : nest->writes)
+        ir::walk(w.value, [&](const Expr* e) {
+          if (e->op != Op::Load || e->array != array) return;
+          for (size_t k = 1; k < e->args.size(); ++k) found |= is_taken_apart(e->args[k - 1], e->args[k]) && !e->args[k]->args[1]->is_const();
+        });
+    return found;
   }
 
   // Elements of a local array for one row.

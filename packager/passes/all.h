@@ -9,6 +9,7 @@ namespace mlc::passes {
 Status narrow(ir::Context& ctx, nest::Function& f);
 Status algebra(ir::Context& ctx, nest::Function& f);
 Status codes(ir::Context& ctx, nest::Function& f);
+Status pad_codes(ir::Context& ctx, nest::Function& f);
 Status products_in_bf16(ir::Context& ctx, nest::Function& f);
 Status fold_constants(ir::Context& ctx, nest::Function& f, double& left);
 Status cleanup(ir::Context& ctx, nest::Function& f);

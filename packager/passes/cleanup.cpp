@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "packager/nest/key.h"
+#include "packager/nest/positive.h"
 #include "packager/nest/proc.h"
 #include "packager/passes/all.h"
 #include "packager/passes/split.h"
@@ -211,7 +212,7 @@ Status cleanup(ir::Context& ctx, nest::Function& f) {
   write_to_outputs(f);
   for (nest::Statement& s : f.body) {
     if (!s.nest || !divides_by_extents(s)) continue;
-    const Positive positive(ctx, *s.nest);
+    const nest::Positive positive(ctx, *s.nest);
     map_roots(s, [&](const Expr* e) { return positive.back(positive.there(e)); });
   }
   return ok();

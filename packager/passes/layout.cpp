@@ -55,6 +55,37 @@ struct Roles {
   bool codes() const { return group == nest::kGroup; }
 };
 
+// Axis of `load` along which a dim moves element by element, or -1.
+int moving_axis(ir::Context& ctx, const Expr* load, const ir::Dim* d) {
+  const Expr* leaf[] = {ctx.dim(d)};
+  for (size_t k = 0; k < load->args.size(); ++k) {
+    const auto linear = ir::linear_in(ctx, load->args[k], leaf);
+    if (linear && linear->coefficients[0]->is_int(1)) return static_cast<int>(k);
+  }
+  return -1;
+}
+
+// Channels that fill no group of codes: taps along the last axis do, if nothing cuts them short.
+void take_tap(ir::Context& ctx, const nest::Contraction& c, Roles& r) {
+  const Expr *a = c.a.load, *b = c.b.load;
+  const auto restricted = [&](const Expr* d) {
+    for (const Expr* where : {c.fold->fold->where, c.a.inside})
+      if (where && ir::depends_on(where, d)) return true;
+    return false;
+  };
+  for (size_t t = 0; t < r.taps.size(); ++t) {
+    const int axis = r.taps[t];
+    const Expr* d = b->args[static_cast<size_t>(axis)];
+    if (d->op != Op::Dim || !d->dim->extent->is_const() || d->dim->extent->i < nest::kGroup || restricted(d)) continue;
+    if (std::find(c.taps.begin(), c.taps.end(), d->dim) == c.taps.end() || moving_axis(ctx, a, d->dim) != static_cast<int>(a->args.size()) - 1) continue;
+    std::erase(r.taps, axis);
+    if (r.k >= 0) r.taps.push_back(r.k);
+    r.k = axis;
+    r.k_dim = d->dim;
+    return;
+  }
+}
+
 bool roles_of(ir::Context& ctx, const nest::Nest& nest, const nest::Contraction& c, Roles& r) {
   const Expr* b = c.b.load;
   r = {};
@@ -89,6 +120,7 @@ bool roles_of(ir::Context& ctx, const nest::Nest& nest, const nest::Contraction&
     }
   }
   if (r.k >= 0) std::erase(r.taps, r.k);
+  if (r.codes() && k_extent < static_cast<double>(nest::kGroup)) take_tap(ctx, c, r);
   if (nest::is_product_of_pairs(c) && r.k >= 0) r.group = nest::kPair;
   return true;
 }
@@ -387,9 +419,14 @@ class Assigner {
     if (!r.k_dim) return true;
     // Three channels innermost would leave whoever writes them vectors of two; broadcasts read them as well from planes, where
     // they are not of whole groups.
-    if (few_columns(r) || r.group > 1 || estimate(r.k_dim->extent) > nest::kFewColumns) vote(a->array, axis_of(ctx_, a, r.k_dim), work);
+    if (few_columns(r) || r.group > 1 || estimate(r.k_dim->extent) > nest::kFewColumns) vote(a->array, axis_of_k(a, r), work);
     crossed_[a->array] = crossed_[a->array] || estimate(r.k_dim->extent) >= kLine;
     return true;
+  }
+
+  int axis_of_k(const Expr* a, const Roles& r) {
+    const int plain = axis_of(ctx_, a, r.k_dim);
+    return plain >= 0 || !r.codes() ? plain : moving_axis(ctx_, a, r.k_dim);
   }
 
   // A fold over neighbouring elements of an axis: the last axis that is a plain map dim, other than the first, is the

@@ -8,6 +8,7 @@
 //   fuse            maps go into their readers, elementwise chains into the contraction or fold they follow
 //   products-in-bf16  only where asked for: both factors of products with weights are rounded to bf16
 //   codes           zero points of 8 bits leave sums of products, weights are signed and activations are not
+//   pad-codes       products of codes with few channels read copies with borders: taps in groups instead of channels
 //   split-dims      a dim that is divided by extents that the run decides, or of which vectors would be torn, becomes several dims, which divide nothing
 //   procs           loops of procs: indices written out, folds over the same range in one loop
 //   split-windows   the largest of a window of three axes is found along one axis, then along the others

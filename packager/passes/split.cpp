@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "packager/nest/positive.h"
 #include "packager/passes/all.h"
 
 namespace mlc::passes {
@@ -14,19 +15,6 @@ using ir::Op;
 namespace {
 
 constexpr int64_t kVector = 16, kLeastPiece = 8;  // elements
-
-// The factors of an extent that are neither numbers nor sums, and may be 0 for all that is known.
-std::vector<const Expr*> unsure_factors(const Expr* extent) {
-  std::vector<const Expr*> found, stack{extent};
-  while (!stack.empty()) {
-    const Expr* e = stack.back();
-    stack.pop_back();
-    if (e->op == Op::Mul) stack.insert(stack.end(), e->args.begin(), e->args.end());
-    else if (e->op == Op::FloorDiv && !e->args[1]->is_const()) stack.push_back(e->args[1]);  // a quotient by 0 is none
-    else if (!e->is_const() && e->op != Op::Add && e->op != Op::Sub && ir::interval_of(e).lo == 0) found.push_back(e);
-  }
-  return found;
-}
 
 // What i is divided by in `e`.
 std::vector<const Expr*> divisors_of(ir::Context& ctx, const std::vector<const Expr*>& roots, const Expr* i) {
@@ -77,7 +65,7 @@ bool tears_vectors(ir::Context& ctx, const nest::Nest& nest, const Expr* i, cons
 }
 
 void split_statement(ir::Context& ctx, const nest::Function& f, nest::Statement& s) {
-  const Positive positive(ctx, *s.nest, &f);
+  const nest::Positive positive(ctx, *s.nest, &f);
   std::vector<const Expr*> roots;
   for_roots(s, [&](const Expr* e) { roots.push_back(positive.there(e)); });
   std::vector<const ir::Dim*> dims;
@@ -103,55 +91,9 @@ void split_statement(ir::Context& ctx, const nest::Function& f, nest::Statement&
   }
   if (replaced.empty()) return;
   s.nest->dims = std::move(dims);
-  const Positive of_parts(ctx, *s.nest, &f);
+  const nest::Positive of_parts(ctx, *s.nest, &f);
   map_roots(s, [&](const Expr* e) { return of_parts.back(of_parts.there(ctx.substitute(e, replaced))); });
 }
-
-}  // namespace
-
-// What every point reads has elements: of an extent x - n that x is more than n.
-void Positive::add_read(const nest::Nest& nest, const nest::Function& f) {
-  for (const nest::Write& w : nest.writes) {
-    if (w.value->op != Op::Load) continue;
-    for (const Expr* extent : f.arrays[w.value->array].shape) {
-      if (extent->is_const() || ir::interval_of(extent).lo > 0) continue;
-      const Expr* atom = nullptr;
-      ir::walk(extent, [&](const Expr* e) {
-        const Expr* leaf[] = {e};
-        if (e == extent || e->is_const() || e->type != ir::Type{DType::I64, 1}) return;
-        const auto sum = ir::linear_in(ctx_, extent, leaf);
-        if (sum && sum->coefficients[0]->is_int(1) && sum->rest->is_const()) atom = e;
-      });
-      if (!atom || there_.contains(atom)) continue;
-      const Expr* p = ctx_.sym(ctx_.declare_sym("positive " + std::to_string(extent->id), 1));
-      there_.emplace(atom, ctx_.add(p, ctx_.sub(atom, extent)));
-      extents_back_.emplace(p, extent);
-    }
-  }
-}
-
-Positive::Positive(ir::Context& ctx, const nest::Nest& nest, const nest::Function* f) : ctx_(ctx) {
-  if (f) add_read(nest, *f);
-  for (const ir::Dim* d : nest.dims)
-    for (const Expr* e : unsure_factors(d->extent)) {
-      if (there_.contains(e)) continue;
-      // Not by its text, which is cut short where it is long: two extents would be one.
-      const Expr* p = ctx.sym(ctx.declare_sym("positive " + std::to_string(e->id), 1, ir::interval_of(e).hi, std::max<int64_t>(1, ir::divisor_of(e))));
-      there_.emplace(e, p);
-      extents_back_.emplace(p, e);
-    }
-  back_ = extents_back_;
-  const std::unordered_map<const Expr*, const Expr*> positive = there_;
-  for (const ir::Dim* d : nest.dims) {
-    const Expr* extent = ctx.substitute(d->extent, positive);
-    if (extent == d->extent) continue;
-    const Expr* p = ctx.dim(ctx.declare_dim(d->name, extent));
-    there_.emplace(ctx.dim(d), p);
-    back_.emplace(p, ctx.dim(d));
-  }
-}
-
-namespace {
 
 bool divides(const nest::Statement& s) {
   bool found = false;

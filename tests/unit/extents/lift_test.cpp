@@ -44,16 +44,28 @@ TEST_CASE("kernels that differ only in what they compute of extents are one, and
   CHECK(first.scalars[1]->multiple == 3);
 }
 
-TEST_CASE("what may have no value stays in the kernel") {
+TEST_CASE("of what may be zero the plan takes one instead as a divisor: kernels come to no quotient by zero") {
   Context ctx;
-  const Expr *a = ctx.sym(ctx.declare_sym("a")), *b = ctx.sym(ctx.declare_sym("b")), *c = ctx.sym(ctx.declare_sym("c", 1));
-  loop::Kernel k = copy_to(ctx, ctx.floordiv(a, b), a);
-  CHECK(compile::lift_extents(ctx, k) == std::vector<const Expr*>{a, b});
-  k = copy_to(ctx, ctx.floordiv(a, c), a);
-  CHECK(compile::lift_extents(ctx, k) == std::vector<const Expr*>{a, ctx.floordiv(a, c)});
+  const Expr *a = ctx.sym(ctx.declare_sym("a")), *b = ctx.sym(ctx.declare_sym("b")), *c = ctx.sym(ctx.declare_sym("c", 1)), *less = ctx.sub(b, ctx.integer(1));
+  const auto lifted = [&](const Expr* e) {
+    loop::Kernel k = copy_to(ctx, e, a);
+    const auto values = compile::lift_extents(ctx, k);
+    REQUIRE(values.size() == 2);
+    return values[1];
+  };
+  CHECK(lifted(ctx.floordiv(a, c)) == ctx.floordiv(a, c));
+  CHECK(lifted(ctx.floordiv(a, b)) == ctx.floordiv(a, ctx.max(b, ctx.integer(1))));
+  const Expr* chosen = ctx.select(ctx.binary(Op::Eq, less, ctx.integer(0)), a, ctx.add(ctx.floormod(a, less), ctx.floordiv(ctx.floordiv(c, b), ctx.integer(3))));
+  for (int64_t value = 0; value < 5; ++value) {
+    const auto with = [&](const Expr* e) {
+      return ir::evaluate_extent(e, [&](const ir::Sym* s) -> std::optional<int64_t> { return s == b->sym ? value : 7; });
+    };
+    REQUIRE(with(lifted(chosen)).has_value());
+    if (const auto want = with(chosen)) CHECK(with(lifted(chosen)) == want);
+  }
 }
 
-TEST_CASE("what may have no value is lifted where the size of a buffer has it, so that the plan computes it anyway") {
+TEST_CASE("what the size of a buffer has is lifted as it stands: the plan computes it anyway") {
   Context ctx;
   const Expr *a = ctx.sym(ctx.declare_sym("a")), *b = ctx.sym(ctx.declare_sym("b")), *c = ctx.sym(ctx.declare_sym("c"));
   const Expr *part = ctx.floordiv(a, b), *other = ctx.floordiv(b, a);
@@ -61,5 +73,5 @@ TEST_CASE("what may have no value is lifted where the size of a buffer has it, s
   loop::Kernel k = copy_to(ctx, ctx.add(part, c), a);
   CHECK(compile::lift_extents(ctx, k, {{size}}) == std::vector<const Expr*>{a, ctx.add(part, c)});
   k = copy_to(ctx, other, a);
-  CHECK(compile::lift_extents(ctx, k, {{size}}) == std::vector<const Expr*>{a, b});  // a quotient of its own stays
+  CHECK(compile::lift_extents(ctx, k, {{size}}) == std::vector<const Expr*>{a, ctx.floordiv(b, ctx.max(a, ctx.integer(1)))});  // a quotient of its own
 }

@@ -217,6 +217,22 @@ TEST_CASE("depthwise convolutions of codes, and those of few groups") {
       check_conv(p, target, 5);
 }
 
+TEST_CASE("few input channels: the taps of a row are the groups of codes, read with their border") {
+  for (const char* target : kTargets)
+    for (const Case& p : {Case{.c = 1, .m = 32, .zero_a = 7}, Case{.c = 1, .m = 20, .h = 9, .w = 19, .kernel = 5, .pad = 2}, Case{.n = 2, .c = 2, .m = 16, .w = 18, .stride = 2, .zero_w = 120},
+                          Case{.c = 3, .m = 64, .h = 9, .w = 17, .kernel = 7, .stride = 2, .pad = 3, .activations = DType::I8, .weights = DType::I8, .zero_a = -128, .zero_w = 0},
+                          Case{.c = 1, .m = 33, .w = 21, .zero_a = 3, .zero_w = 119, .zero_per_channel = true, .free_extents = true, .residual = true},
+                          Case{.c = 2, .m = 32, .h = 7, .w = 26, .kernel = 5, .stride = 2, .pad = 2, .zero_a = 200, .free_extents = true, .produced = false},
+                          Case{.c = 1, .m = 16, .h = 8, .w = 16, .kernel = 4, .stride = 4, .pad = 0}, Case{.c = 3, .m = 32, .h = 6, .w = 9, .kernel = 5, .pad = 0, .activations = DType::I8, .zero_w = 3, .produced = false}}) {
+      CAPTURE(target);
+      CAPTURE(p.c);
+      CAPTURE(p.kernel);
+      const std::string schedule = check_conv(p, target, 17);
+      CHECK_MESSAGE(schedule.find("instr dot.") != std::string::npos, schedule);
+      CHECK_MESSAGE(schedule.find("v:4") != std::string::npos, schedule);  // along the taps of a row
+    }
+}
+
 TEST_CASE("columns that are taken apart, a few of them") {
   for (const char* target : kTargets)
     for (const Case& p : {Case{.c = 32, .m = 9, .side = 3}, Case{.c = 32, .m = 9, .zero_a = 120, .side = 3}, Case{.c = 32, .m = 9, .zero_a = 120, .free_extents = true, .side = 3},
@@ -341,8 +357,8 @@ TEST_CASE("random convolutions of codes") {
     p.m = pick({1, 2, 7, 16, 17, 31, 48, 64});
     p.h = pick({1, 2, 3, 7, 11});
     p.w = pick({1, 2, 5, 13, 17});
-    p.kernel = pick({1, 3});
-    p.pad = p.kernel == 1 ? pick({0, 1}) : pick({1, 2});
+    p.kernel = pick({1, 3, 5});
+    p.pad = p.kernel == 1 ? pick({0, 1}) : pick({p.kernel / 2, 2});
     p.stride = pick({1, 2});
     p.activations = rng() % 2 ? DType::U8 : DType::I8;
     p.weights = rng() % 2 ? DType::U8 : DType::I8;

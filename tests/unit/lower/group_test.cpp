@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 
+#include "packager/loop/print.h"
 #include "packager/nest/print.h"
 #include "packager/passes/passes.h"
 #include "tests/support/lowered.h"
@@ -287,6 +288,30 @@ TEST_CASE("extents that the run decides, down to none at all") {
       m.attention(2, 1, ctx.sym(L), ctx.sym(U), 16);
       join_all(m.f);
       test::check_lowering(ctx, m.f, *targets::find_target(target), {{L, queries}, {U, keys}});
+    }
+}
+
+TEST_CASE("rows that are reshaped to free extents lie as they are, and dividing them takes no division") {
+  for (const char* target : kTargets)
+    for (auto [height, width] : {std::pair{0, 5}, {5, 0}, {1, 1}, {9, 40}, {33, 17}}) {
+      ir::Context ctx;
+      NestMaker m(ctx);
+      const ir::Sym *B = ctx.declare_sym("B", 0, 99), *H = ctx.declare_sym("H", 0, 999), *W = ctx.declare_sym("W", 0, 999);
+      const Expr *b = ctx.sym(B), *h = ctx.sym(H), *w = ctx.sym(W), *some = ctx.max(w, m.n(1));  // what W is where there are points
+      const uint32_t x = m.array("x", DType::F32, {b, h, w}), t = m.array("t", DType::F32, {b, h, some}, nest::Array::Kind::Temp), y = m.output("y", DType::F32, {b, w, h});
+      auto first = test::Dims{m.dim("b", b), m.dim("h", h), m.dim("w", w)}, second = test::Dims{m.dim("b", b), m.dim("w", w), m.dim("h", h)};
+      const std::vector<const Expr*> from{m.at(first[0]), m.at(first[1]), m.at(first[2])}, to{m.at(second[0]), m.at(second[1]), m.at(second[2])};
+      m.map(first, t, from, ctx.binary(Op::Mul, m.load(x, from), ctx.number(2, DType::F32)));
+      const Expr* i = ctx.add(ctx.mul(to[1], h), to[2]);
+      m.map(second, y, to, m.load(t, {to[0], ctx.floordiv(i, w), ctx.floormod(i, w)}, ir::Access::Checked));
+      join_all(m.f);
+      REQUIRE(group(m.f));
+      size_t count = 0;
+      for (const loop::Kernel& kernel : test::lowered_at(ctx, m.f, nest::Lifetimes(m.f), 0, *targets::find_target(target), test::test_math, count)) {
+        const std::string text = loop::to_string(kernel), body = text.substr(text.find("store "));
+        if (count > 1) CHECK_MESSAGE(body.find("floormod") == std::string::npos, body);
+      }
+      test::check_lowering(ctx, m.f, *targets::find_target(target), {{B, 3}, {H, height}, {W, width}});
     }
 }
 

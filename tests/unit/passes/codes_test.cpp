@@ -110,6 +110,47 @@ TEST_CASE("a product of dequantised arrays is summed in integers, their scales o
         }
 }
 
+TEST_CASE("a convolution of codes with few channels reads a copy with its border, in whole groups of taps; one with many does not") {
+  for (const int64_t channels : {1, 2, 3, 4})
+    for (const int64_t kernel : {3, 4, 5}) {
+      ir::Context ctx;
+      Quantised net(ctx);
+      const Expr *H = ctx.sym(ctx.declare_sym("H", 0)), *C = net.n(channels), *K = net.n(kernel);
+      const uint32_t x = net.array("x", DType::U8, {C, H, net.n(9)}), w = net.constant("w", DType::I8, {8, channels, kernel, kernel});
+      const uint32_t y = net.output("y", DType::I32, {net.n(8), H, net.n(9)});
+      auto m = net.dim("m", net.n(8)), p = net.dim("p", H), q = net.dim("q", net.n(9)), c = net.dim("c", C), u = net.dim("u", K), v = net.dim("v", K);
+      const auto i32 = [&](const Expr* e) { return ctx.cast(DType::I32, e); };
+      const Expr *row = ctx.add(ctx.add(net.at(p), net.at(u)), net.n(-1)), *column = ctx.add(ctx.add(net.at(q), net.at(v)), net.n(-1));
+      const Expr* product = ctx.binary(Op::Mul, ctx.binary(Op::Sub, i32(net.load(x, {net.at(c), row, column})), ctx.integer(9, DType::I32)),
+                                       i32(net.load(w, {net.at(m), net.at(c), net.at(u), net.at(v)})));
+      const Expr* where = ctx.binary(Op::And, net.within(row, H), net.within(column, net.n(9)));
+      net.map({m, p, q}, y, {net.at(m), net.at(p), net.at(q)}, net.fold(ir::Join::Sum, {c, u, v}, product, where), "conv");
+      std::vector<std::vector<nest::Tensor>> inputs, want;
+      for (const int64_t height : {0, 1, 6}) {
+        inputs.push_back({net.random(DType::U8, {channels, height, 9})});
+        want.push_back(net.answers(inputs.back()));
+      }
+      net.run();
+      INFO(nest::print(net.f));
+      for (size_t k = 0; k < inputs.size(); ++k) CHECK(net.answers(inputs[k])[0].bytes == want[k][0].bytes);
+      bool is_copied = false, is_restricted = false;
+      int64_t longest = 0;
+      for (const nest::Statement& s : net.f.body)
+        passes::for_roots(s, [&](const Expr* root) {
+          is_copied |= root->op == Op::Select && root->type.dtype == DType::U8;
+          ir::walk(root, [&](const Expr* e) {
+            const auto found = nest::contraction_of(ctx, s.nest->dims, e);
+            if (!found) return;
+            is_restricted |= found->a.inside || found->b.inside || e->fold->where;
+            for (const ir::Dim* d : e->fold->dims) longest = std::max(longest, d->extent->i);
+          });
+        });
+      CHECK(is_copied == (channels < 4));
+      CHECK(is_restricted == (channels >= 4));
+      CHECK(longest == (channels < 4 ? (kernel + 3) / 4 * 4 : std::max(channels, kernel)));
+    }
+}
+
 TEST_CASE("a product of codes is stored as it is where its columns are taken apart, however few they are") {
   for (const bool quantised : {false, true}) {
     ir::Context ctx;
