@@ -126,6 +126,7 @@ class Map final : public Walk {
  private:
   void around(const std::function<void()>& loops) override {
     if (how_.block) return loops();  // a lane has no vectors
+    halves_rest_ = n_.scan_dim != nullptr;
     s_.by_steps(vector_steps(), loops);
   }
 

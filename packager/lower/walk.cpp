@@ -336,6 +336,11 @@ void Walk::rest_of_lanes(size_t l, const Expr* from, const Expr* to, std::option
   if (how->tail == Tail::Mask) {
     if (how->count > 1 && !rest) {  // one panel after the other
       const unsigned narrow = std::min(step * how->count, kPanelColumns);
+      for (unsigned w = step * how->count / 2; halves_rest_ && w > narrow; w /= 2) {
+        const Expr* end = k_.b.let(ctx_.add(from, ctx_.mul(ctx_.floordiv(ctx_.sub(to, from), ctx_.integer(w)), ctx_.integer(w))));
+        s_.with_for(d, from, end, w, [&] { columns(l, step, w / step, nullptr); });
+        from = end;
+      }
       return s_.with_for(d, from, to, narrow, [&] { columns(l, step, narrow / step, to); });
     }
     const unsigned vectors = rest ? static_cast<unsigned>((*rest + step - 1) / step) : 1;

@@ -115,6 +115,7 @@ class Walk : public Stage {
   const ir::Expr* num_row_tiles_ = nullptr;  // of even height
   Tile tile_;
   Columns columns_;
+  bool halves_rest_ = false;  // of vectors side by side: half as many, and so on; else a panel at a time
   bool inner_ = false;  // between borders
   const ir::Expr* repeats_from_ = nullptr;  // points from here on may be done twice
 
