@@ -98,7 +98,9 @@ uint32_t general_category(uint32_t code_point) {
   return all[code_point];
 }
 
-uint16_t class_bits(uint32_t code_point) {
+namespace {
+
+uint16_t find_bits(uint32_t code_point) {
   const auto c = static_cast<UChar32>(code_point);
   const uint32_t category = general_category(code_point);
   const uint32_t old_category = is_of(code_point, kCategories) ? U_MASK(u_charType(c)) : 0;
@@ -111,6 +113,17 @@ uint16_t class_bits(uint32_t code_point) {
          bit(kLetter, category & U_GC_L_MASK) | bit(kNumber, category & U_GC_N_MASK) |
          bit(kWordChar, is_word_char(c, category)) | bit(kIdeograph, is_in(kIdeographs, code_point)) |
          bit(kAnyMark, old_category & U_GC_M_MASK) | bit(kUnwritten, is_in(kDropped, code_point)) | bit(kBlankLike, is_in(kBlankLikes, code_point));
+}
+
+}  // namespace
+
+uint16_t class_bits(uint32_t code_point) {
+  static const std::vector<uint16_t> all = [] {
+    std::vector<uint16_t> bits(kCodePoints);
+    for (uint32_t c = 0; c < kCodePoints; ++c) bits[c] = find_bits(c);
+    return bits;
+  }();
+  return all[code_point];
 }
 
 namespace {
