@@ -28,7 +28,8 @@ std::string piece(const std::string& text, float score, unsigned type = 1) {
 }
 
 std::string pieces() {
-  return piece("<unk>", 0, 2) + piece("<s>", 0, 3) + piece("\u2581", -3) + piece("a", -4) + piece("b", -5) + piece("ab", -1) + piece("\u2581" "a", -2) + piece("<0xC3>", 0, 6);
+  return piece("<unk>", 0, 2) + piece("<s>", 0, 3) + piece("\u2581", -3) + piece("a", -4) + piece("b", -5) + piece("ab", -1) +
+         piece("\u2581" "a", -2) + piece("<0xC3>", 0, 6);
 }
 
 struct Made {
