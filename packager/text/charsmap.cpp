@@ -38,7 +38,8 @@ Status read_charsmap(std::string_view bytes, const std::string& path, Draft& dra
   uint32_t length = 0;
   if (bytes.size() >= 4) std::memcpy(&length, bytes.data(), 4);
   if (bytes.size() < 4 || length > bytes.size() - 4 || length % 4 != 0 || length == 0)
-    return Status(Code::Malformed, "{} has {} bytes and says that {} of them are its table, which is no whole number of its items", path, uint64_t{bytes.size()}, length);
+    return Status(Code::Malformed, "{} has {} bytes and says that {} of them are its table, which is no whole number of its items", path,
+                  uint64_t{bytes.size()}, length);
   const Units units(bytes.substr(4, length));
   const std::string_view texts = bytes.substr(4 + length);
   const TextRef all = draft.put(texts);

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "packager/text/unicode.h"
@@ -103,8 +105,11 @@ bool CodePoints::has(uint32_t code_point) const {
   return at != ranges_.end() && at->first <= code_point;
 }
 
-bool named_code_points(std::string_view name, CodePoints& out) {
-  const std::string text(name);
+namespace {
+
+// Looks at each code point; so each name is looked up once, see below.
+bool find_named(const std::string& text, CodePoints& out) {
+  const std::string_view name = text;
   if (text == "Any") return out = CodePoints(0, kLast), true;
   if (const int32_t mask = u_getPropertyValueEnum(UCHAR_GENERAL_CATEGORY_MASK, text.c_str()); mask != UCHAR_INVALID_CODE)
     return out = of_category(static_cast<uint32_t>(mask)), true;
@@ -121,14 +126,30 @@ bool named_code_points(std::string_view name, CodePoints& out) {
   return false;
 }
 
+}  // namespace
+
+bool named_code_points(std::string_view name, CodePoints& out) {
+  static std::mutex mutex;
+  static std::map<std::string, CodePoints, std::less<>> known;  // no more than there are names
+  const std::scoped_lock lock(mutex);
+  if (const auto at = known.find(name); at != known.end()) return out = at->second, true;
+  const std::string text(name);
+  if (!find_named(text, out)) return false;
+  if (known.size() < 1000) known.emplace(text, out);
+  return true;
+}
+
 bool shorthand_code_points(char letter, CodePoints& out) {
   constexpr uint32_t kWord = U_GC_L_MASK | U_GC_M_MASK | U_GC_ND_MASK | U_GC_NL_MASK | U_GC_PC_MASK;
   switch (letter) {
     case 's': return named_code_points("White_Space", out);
-    case 'd': return out = of_category(U_GC_ND_MASK), true;
-    case 'h': return out = those([](uint32_t c) { return c < 0x80 && ((c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'f')); }), true;
-    case 'w':
-      return out = those([](uint32_t c) { return (general_category(c) & kWord) || u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_ALPHABETIC); }), true;
+    case 'd': return named_code_points("Nd", out);
+    case 'h': return out = CodePoints('0', '9'), out.add('A', 'F'), out.add('a', 'f'), true;
+    case 'w': {
+      static const CodePoints words =
+          those([](uint32_t c) { return (general_category(c) & kWord) || u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_ALPHABETIC); });
+      return out = words, true;
+    }
     default: return false;
   }
 }

@@ -24,6 +24,7 @@ std::vector<std::byte> bytes_of(const std::vector<T>& items) {
 
 // Of contents that are normalised, what they are after it: with the tokenizer as it is so far, by the runtime's steps.
 Status normalize_added(Draft& draft) {
+  if (std::none_of(draft.added.begin(), draft.added.end(), [](const DraftAdded& one) { return (one.added.flags & kNormalized) != 0; })) return ok();
   MLC_ASSIGN(const std::vector<std::byte> bytes, draft.encode());
   MLC_ASSIGN(const Compiled tokenizer, Compiled::open(bytes));
   for (DraftAdded& added : draft.added) {
@@ -70,7 +71,8 @@ uint32_t Draft::id_of(std::string_view text) const {
 Result<uint32_t> Draft::pattern(std::string_view text, const std::string& path) {
   for (size_t i = 0; i < patterns.size(); ++i)
     if (patterns[i].text == text) return static_cast<uint32_t>(i);
-  if (patterns.size() >= kMaxPatterns) return Status(Code::Unsupported, "{} is pattern {}, at most {} are covered", path, uint64_t{patterns.size()} + 1, kMaxPatterns);
+  if (patterns.size() >= kMaxPatterns)
+    return Status(Code::Unsupported, "{} is pattern {}, at most {} are covered", path, uint64_t{patterns.size()} + 1, kMaxPatterns);
   MLC_ASSIGN(Pattern parsed, parse_pattern(text, path));
   patterns.push_back({std::move(parsed), std::string(text), path});
   return static_cast<uint32_t>(patterns.size() - 1);

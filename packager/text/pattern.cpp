@@ -333,7 +333,7 @@ class Parser {
     const std::string_view name = text_.substr(at_, end - at_);
     CodePoints out;
     if (name.size() > 64 || !named_code_points(name, out))
-      return Status(Code::Unsupported, "{}: '\\p{{{}}}' is not known; known are general categories, scripts, White_Space, Any", path_,
+      return Status(Code::Unsupported, "{}: '{}' is no property that is known behind \\p; known are general categories, scripts, White_Space, Any", path_,
                     name.substr(0, 64));
     at_ = end + 1;
     return negative ? out.others() : out;

@@ -159,7 +159,8 @@ Result<PatternTables> make_pattern_tables(const std::vector<NamedPattern>& patte
   if (patterns.empty()) return out;
   const std::vector<uint32_t> members = Classifier(patterns).run(out.classes);
   if (members.size() > kMaxPatternClasses)
-    return Status(Code::Unsupported, "{}: the patterns of the tokenizer tell more than {} classes of characters apart", patterns.back().path, kMaxPatternClasses);
+    return Status(Code::Unsupported, "{}: the patterns of the tokenizer tell more than {} classes of characters apart", patterns.back().path,
+                  kMaxPatternClasses);
   out.num_classes = static_cast<uint32_t>(members.size());
   for (const NamedPattern& one : patterns) {
     MLC_ASSIGN(auto table, Builder(one, members).run());

@@ -74,7 +74,8 @@ constexpr Range kIdeographs[] = {{0x4E00, 0x9FFF}, {0x3400, 0x4DBF}, {0x20000, 0
 
 // What the normaliser Nmt removes, and what it makes a blank.
 constexpr Range kDropped[] = {{0x01, 0x08}, {0x0B, 0x0B}, {0x0E, 0x1F}, {0x7F, 0x7F}, {0x8F, 0x8F}, {0x9F, 0x9F}};
-constexpr Range kBlankLikes[] = {{0x09, 0x0A}, {0x0C, 0x0D}, {0x1680, 0x1680}, {0x200B, 0x200F}, {0x2028, 0x2029}, {0x2581, 0x2581}, {0xFEFF, 0xFEFF}, {0xFFFD, 0xFFFD}};
+constexpr Range kBlankLikes[] = {{0x09, 0x0A}, {0x0C, 0x0D}, {0x1680, 0x1680}, {0x200B, 0x200F}, {0x2028, 0x2029}, {0x2581, 0x2581},
+                                 {0xFEFF, 0xFEFF}, {0xFFFD, 0xFFFD}};
 
 bool is_ascii_punctuation(uint32_t c) {
   return (c >= 0x21 && c <= 0x2F) || (c >= 0x3A && c <= 0x40) || (c >= 0x5B && c <= 0x60) || (c >= 0x7B && c <= 0x7E);
@@ -98,7 +99,9 @@ uint32_t general_category(uint32_t code_point) {
   return all[code_point];
 }
 
-uint16_t class_bits(uint32_t code_point) {
+namespace {
+
+uint16_t find_bits(uint32_t code_point) {
   const auto c = static_cast<UChar32>(code_point);
   const uint32_t category = general_category(code_point);
   const uint32_t old_category = is_of(code_point, kCategories) ? U_MASK(u_charType(c)) : 0;
@@ -111,6 +114,17 @@ uint16_t class_bits(uint32_t code_point) {
          bit(kLetter, category & U_GC_L_MASK) | bit(kNumber, category & U_GC_N_MASK) |
          bit(kWordChar, is_word_char(c, category)) | bit(kIdeograph, is_in(kIdeographs, code_point)) |
          bit(kAnyMark, old_category & U_GC_M_MASK) | bit(kUnwritten, is_in(kDropped, code_point)) | bit(kBlankLike, is_in(kBlankLikes, code_point));
+}
+
+}  // namespace
+
+uint16_t class_bits(uint32_t code_point) {
+  static const std::vector<uint16_t> all = [] {
+    std::vector<uint16_t> bits(kCodePoints);
+    for (uint32_t c = 0; c < kCodePoints; ++c) bits[c] = find_bits(c);
+    return bits;
+  }();
+  return all[code_point];
 }
 
 namespace {

@@ -26,6 +26,7 @@ class Chars {
   const Char& operator[](size_t i) const { return chars_[i]; }
   const Char* data() const { return chars_.data(); }
   void clear() { chars_.clear(); }
+  void reserve(uint64_t count) { chars_.reserve(static_cast<size_t>(count < most_ ? count : most_)); }
   // Nothing is added beyond the bound, which `overflowed` remembers.
   void add(Char c) {
     if (chars_.size() < most_) chars_.push_back(c);

@@ -27,6 +27,7 @@ Result<Chars> decode(std::string_view text, uint64_t memory) {
   const uint64_t most = memory / kBytesPerChar;
   if (text.size() / 4 > most) return too_large(memory);
   Chars chars(most);
+  chars.reserve(text.size());
   uint32_t position = 0;
   for (size_t at = 0; at < text.size(); ++position) {
     uint32_t c = 0;
@@ -44,6 +45,7 @@ void normalize_pieces(const Compiled& tokenizer, const Chars& original, Pieces& 
   std::vector<Piece> raw;
   cut_added(tokenizer, tokenizer.added_trie(), original, {0, static_cast<uint32_t>(original.size())}, raw);
   Chars part(original.room() + original.size());
+  part.reserve(original.size()), out.chars.reserve(original.size());
   for (const Piece& piece : raw) {
     part.clear();
     part.add(std::span(original.data() + piece.begin, piece.end - piece.begin));
@@ -80,6 +82,7 @@ Result<std::vector<Token>> tokenize(const Compiled& tokenizer, std::string_view 
   normalize_pieces(tokenizer, original, pieces, scratch.chars);
   if (!pieces.chars.overflowed()) split(tokenizer, pieces, scratch);
   if (pieces.chars.overflowed()) return not_all(pieces.chars, memory);
+  tokens.reserve(pieces.pieces.size());
   WordTokenizer words(tokenizer);
   for (uint32_t i = 0; i < pieces.pieces.size(); ++i) {
     const Piece& piece = pieces.pieces[i];

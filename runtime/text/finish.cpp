@@ -62,6 +62,7 @@ Status cut_into_parts(const Truncation& truncation, uint32_t count, uint64_t sta
 // Where code points of a text begin, in bytes.
 std::vector<uint32_t> byte_positions(std::string_view text) {
   std::vector<uint32_t> out;
+  out.reserve(text.size() + 1);
   for (size_t i = 0; i < text.size(); ++i)
     if ((static_cast<uint8_t>(text[i]) & 0xC0) != 0x80) out.push_back(static_cast<uint32_t>(i));
   out.push_back(static_cast<uint32_t>(text.size()));
@@ -98,6 +99,9 @@ class Assembler {
     if (taken_ > options_.memory)
       return Status(Code::Resource, "the parts of the text take more than the {} bytes that they may take", options_.memory);
     Encoding& e = out_.emplace_back();
+    e.ids.reserve(count), e.type_ids.reserve(count), e.words.reserve(count), e.attention.reserve(count), e.special.reserve(count);
+    e.offsets.reserve(count);
+    if (options_.byte_offsets) e.byte_offsets.reserve(count);
     for (uint32_t i = 0; i < tokenizer_.num_pieces(pair_); ++i) {
       const TemplatePiece piece = tokenizer_.piece(pair_, i);
       if (piece.kind == PieceKind::First) texts(e, 0, first, piece.type);

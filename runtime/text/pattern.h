@@ -8,7 +8,8 @@ namespace mlc::text {
 class PatternMatcher {
  public:
   // A pattern that a step names.
-  PatternMatcher(const Compiled& tokenizer, uint32_t pattern) : tokenizer_(tokenizer), table_(tokenizer.pattern(pattern)), edge_(tokenizer.num_pattern_classes()) {}
+  PatternMatcher(const Compiled& tokenizer, uint32_t pattern)
+      : tokenizer_(tokenizer), table_(tokenizer.pattern(pattern)), edge_(tokenizer.num_pattern_classes()) {}
 
   // Begins with another text.
   void begin(std::span<const Char> text);

@@ -194,7 +194,8 @@ class Opener {
     if (cursor.left() == 0) return section(Section::PatternClasses).empty() ? ok() : malformed(Section::PatternClasses, "belongs to no pattern");
     const auto count = cursor.take<uint32_t>(), classes = cursor.take<uint32_t>();
     if (cursor.failed() || count == 0 || count > kMaxPatterns || classes == 0 || classes > kMaxPatternClasses)
-      return Status(Code::Malformed, "tokenizer: it has {} patterns with {} classes, at most {} and {} are read", count, classes, kMaxPatterns, kMaxPatternClasses);
+      return Status(Code::Malformed, "tokenizer: it has {} patterns with {} classes, at most {} and {} are read", count, classes, kMaxPatterns,
+                    kMaxPatternClasses);
     c_.num_patterns_ = count, c_.num_pattern_classes_ = classes;
     MLC_RETURN_IF_ERROR(blocks(Section::PatternClasses, c_.pattern_index_, c_.pattern_blocks_));
     for (uint32_t i = 0; i < c_.pattern_blocks_.size(); ++i)
@@ -270,7 +271,8 @@ class Opener {
         return malformed(s, "has a step with a pattern that is not there");
       const bool needs_text = step.kind == StepKind::Replace || step.kind == StepKind::SplitText || step.kind == StepKind::PieceReplace ||
                               step.kind >= StepKind::PieceCtc;
-      if ((needs_text && step.text.length == 0) || (step.kind == StepKind::PieceCtc && step.other.length == 0)) return malformed(s, "has a step that looks for the empty text");
+      if ((needs_text && step.text.length == 0) || (step.kind == StepKind::PieceCtc && step.other.length == 0))
+        return malformed(s, "has a step that looks for the empty text");
       if (step.kind != StepKind::PieceReplace && step.kind != StepKind::PieceReplacePattern) continue;
       const uint64_t least = std::max(step.text.length, 1u);  // a pattern matches one byte at least
       growth *= std::max<uint64_t>(1, (step.other.length + least - 1) / least);

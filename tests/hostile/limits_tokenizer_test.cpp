@@ -52,6 +52,20 @@ Reader pieces(uint64_t count) {
   return opens(tokenizer.bytes());
 }
 
+Reader with_patterns(uint64_t patterns, uint64_t classes, uint64_t states) {
+  auto tokenizer = small();
+  tokenizer[Section::PatternClasses].resize(2 * (text::kCodePoints / 256 + 256));
+  tokenizer.put(Section::Patterns, static_cast<uint32_t>(patterns));
+  tokenizer.put(Section::Patterns, static_cast<uint32_t>(classes));
+  for (uint64_t i = 0; i < patterns; ++i) tokenizer.put(Section::Patterns, static_cast<uint32_t>(states));
+  auto& bytes = tokenizer[Section::Patterns];
+  bytes.resize(bytes.size() + patterns * 2 * (states + 1) * (classes + 1));
+  return opens(tokenizer.bytes());
+}
+Reader patterns(uint64_t count) { return with_patterns(count, 1, 1); }
+Reader pattern_classes(uint64_t count) { return with_patterns(1, count, 1); }
+Reader pattern_states(uint64_t count) { return with_patterns(1, 1, count); }
+
 }  // namespace
 
 TEST_CASE("a compiled tokenizer at its limits is opened, one beyond is refused") {
@@ -61,6 +75,9 @@ TEST_CASE("a compiled tokenizer at its limits is opened, one beyond is refused")
       {"tokenizer.token-bytes", 1'024, token_bytes, "has more than 1024 bytes"},
       {"tokenizer.steps", 64, steps, "at most 64 are read"},
       {"tokenizer.pieces", 64, pieces, "at most 64 are read"},
+      {"tokenizer.patterns", 64, patterns, "at most 64 and 255 are read"},
+      {"tokenizer.pattern-classes", 255, pattern_classes, "at most 64 and 255 are read"},
+      {"tokenizer.pattern-states", 16'384, pattern_states, "has a pattern of no or too many states"},
   };
   check_limits(limits);
 }

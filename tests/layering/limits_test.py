@@ -54,6 +54,7 @@ CONSTANTS = {
     "kMaxScratch": "a number of a module's table, compared with the session's memory as well",
     "kMaxCompiledLen": "tokenizer.bytes", "kMaxTokenIds": "tokenizer.tokens", "kMaxTokenLen": "tokenizer.token-bytes",
     "kMaxTextSteps": "tokenizer.steps", "kMaxTemplatePieces": "tokenizer.pieces",
+    "kMaxPatterns": "tokenizer.patterns", "kMaxPatternClasses": "tokenizer.pattern-classes", "kMaxPatternStates": "tokenizer.pattern-states",
     "kMaxFile": "module.bytes", "kMaxSpan": "module.addresses", "kMaxRelocations": "module.relocations",
     "kMaxDynamicLen": "module.dynamic-bytes", "kMaxProgramHeaders": "module.program-headers",
 }
