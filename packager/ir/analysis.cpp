@@ -129,7 +129,7 @@ ExtentEvaluator::ExtentEvaluator(const Expr* root) {
   values_.resize(steps_.size());
 }
 
-std::optional<Scalar> ExtentEvaluator::value_of_step(const Step& step, const SymValues& value_of) const {
+std::optional<Scalar> ExtentEvaluator::value_of_step(const Step& step, const SymValues& value_of, bool larger_arms) const {
   const Expr* e = step.expr;
   const auto arg = [&](size_t i) -> const std::optional<Scalar>& { return values_[step.args[i]]; };
   switch (e->op) {
@@ -137,7 +137,9 @@ std::optional<Scalar> ExtentEvaluator::value_of_step(const Step& step, const Sym
     case Op::Sym:
       if (const auto x = value_of(e->sym)) return Scalar{*x, 0};
       return std::nullopt;
-    case Op::Select: return arg(0) ? arg(arg(0)->i ? 1 : 2) : std::nullopt;
+    case Op::Select:
+      if (larger_arms && e->type.dtype == DType::I64 && arg(1) && arg(2)) return arg(1)->i < arg(2)->i ? arg(2) : arg(1);
+      return arg(0) ? arg(arg(0)->i ? 1 : 2) : std::nullopt;
     case Op::And: case Op::Or:
       if (!arg(0)) return std::nullopt;
       return (arg(0)->i != 0) == (e->op == Op::Or) ? arg(0) : arg(1);
@@ -156,8 +158,8 @@ std::optional<Scalar> ExtentEvaluator::value_of_step(const Step& step, const Sym
   return e->op == Op::Neg && e->type.dtype == DType::I64 && v.i == INT64_MIN ? std::nullopt : std::optional(v);
 }
 
-std::optional<int64_t> ExtentEvaluator::operator()(const SymValues& value_of) {
-  for (size_t k = 0; k < steps_.size(); ++k) values_[k] = value_of_step(steps_[k], value_of);
+std::optional<int64_t> ExtentEvaluator::operator()(const SymValues& value_of, bool larger_arms) {
+  for (size_t k = 0; k < steps_.size(); ++k) values_[k] = value_of_step(steps_[k], value_of, larger_arms);
   const std::optional<Scalar>& result = values_.back();
   return result ? std::optional(result->i) : std::nullopt;
 }
@@ -166,16 +168,18 @@ std::optional<int64_t> evaluate_extent(const Expr* root, const SymValues& value_
 
 std::optional<int64_t> typical(const Expr* root) {
   ExtentEvaluator evaluate(root);
-  std::optional<int64_t> first;
-  for (const int64_t guess : {64, 64 * 64, 64 * 64 * 64}) {
-    const auto v = evaluate([guess](const Sym* s) -> std::optional<int64_t> {
+  const auto with = [&](int64_t guess, bool larger_arms) {
+    const auto value_of = [guess](const Sym* s) -> std::optional<int64_t> {
       const int64_t unit = std::max<int64_t>(s->multiple, 1), n = std::clamp<int64_t>(guess, s->lo, std::max(s->lo, s->hi));
       return std::clamp(std::max(n / unit, int64_t{1}) * unit, std::min(s->lo, s->hi), std::max(s->lo, s->hi));
-    });
-    if (v && *v > 0) return v;
-    if (guess == 64) first = v;
-  }
-  return first;
+    };
+    return evaluate(value_of, larger_arms);
+  };
+  constexpr int64_t kGuess = 64;
+  for (const int64_t guess : {kGuess, kGuess * 64, kGuess * 64 * 64})
+    if (const auto v = with(guess, false); v && *v > 0) return v;
+  const auto most = root->type.dtype == DType::I64 ? with(kGuess, true) : std::nullopt;
+  return most && *most > 0 ? most : with(kGuess, false);
 }
 
 }  // namespace mlc::ir

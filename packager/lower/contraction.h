@@ -60,9 +60,9 @@ inline bool is_wide(unsigned lanes, DType acc) { return lanes * bytes_of(acc) >=
 struct RegisterTile {
   unsigned rows = 1, vectors = 1;
 };
-// Best first; at most eight. `column_bytes`: of a column, for all of the fold (0: not known); `more`: vectors that each row takes beside its
-// accumulators.
-std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, bool rows_known, double columns, double column_bytes, unsigned more);
+// Best first; at most eight. `column_bytes`: of a column, for all of the fold (0: not known); `panels`: columns lie in panels;
+// `more`: vectors that each row takes beside its accumulators.
+std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, bool rows_known, double columns, double column_bytes, bool panels, unsigned more);
 // For vectors along k.
 RegisterTile choose_tile_along_k(const Job& job, double rows, bool rows_known, unsigned columns);
 // Partial sums for each accumulator, so that `wanted` are under way.

@@ -60,7 +60,7 @@ class Products {
     const Expr* rows = c_.m ? c_.m->extent : ctx_.integer(1);
     const std::vector<RegisterTile> tiles =
         c_.along_k() ? std::vector{choose_tile_along_k(job_, estimate(rows), rows->is_const(), static_cast<unsigned>(c_.n->extent->i))}
-                     : ranked_tiles(job_, c_.acc(), estimate(rows), rows->is_const(), estimate(c_.n->extent), bytes_of_column(), c_.sum_of_a ? 1 : 0);
+                     : ranked_tiles(job_, c_.acc(), estimate(rows), rows->is_const(), estimate(c_.n->extent), bytes_of_column(), c_.padded_panels, c_.sum_of_a ? 1 : 0);
     for (const RegisterTile& tile : tiles) s.ranked.push_back(schedule_of(tile));
     s.other_blocks = other_blocks(tiles.front(), s.ranked.front().blocks);
     s.build = [&job = job_, &nest = n_, c = c_, names = names_](Skeleton& k, const schedule::Schedule& how) -> StagePtr {

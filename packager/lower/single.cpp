@@ -49,7 +49,7 @@ Status split_single(const Job& job, FlatNest& nest, Kernels& kernels) {
   if (!r || r->c.codes() || !r->c.m || r->c.along_k()) return ok();
   std::vector<std::pair<const ir::Dim*, const char*>> sides;
   if (!r->c.padded_panels && !r->few) sides.emplace_back(r->c.n, ".column");
-  if (r->needs_pack && !r->c.m_outer) sides.emplace_back(r->c.m, ".row");
+  if ((r->needs_pack || !r->c.padded_panels) && !r->c.m_outer) sides.emplace_back(r->c.m, ".row");
   const FlatNest whole = nest;
   const Expr* left = ctx.boolean(true);  // which runs no kernel has so far
   for (const auto& [d, name] : sides) {

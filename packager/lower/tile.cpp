@@ -12,6 +12,7 @@ namespace mlc::lower {
 namespace {
 
 constexpr size_t kMostTiles = 8;
+constexpr unsigned kWide = 8;  // vectors of a tile of one row
 // Columns of a tile that do not stay in L1 come from L2 for every row tile, so many bytes a cycle beside the arithmetic: too slow for low
 // tiles (3x3, 256 to 256 channels of 8 bits at 10x10: rows of 5 take 10 % longer than rows of 10).
 constexpr double kNearBytes = 40 << 10, kFarBytes = 22;
@@ -61,7 +62,7 @@ unsigned chains_for(unsigned rows, unsigned vectors, unsigned wanted) {
   return chains;
 }
 
-std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, bool rows_known, double columns, double column_bytes, unsigned more) {
+std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, bool rows_known, double columns, double column_bytes, bool panels, unsigned more) {
   const unsigned lanes = lanes_of_sums(job, acc);
   std::vector<Shape> candidates = more ? legal_with_more(job, acc, more) : legal(job, acc);
   if (rows_known && rows >= 1) {
@@ -76,8 +77,13 @@ std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, b
             low.push_back({h, v});
       }
     candidates.insert(candidates.end(), low.begin(), low.end());
-    // One row streams its weights: a single panel at a time is what DRAM likes best.
-    if (rows < 2) candidates = {{1, std::max(1u, 16 / lanes)}};
+    // One row streams its weights: a single panel at a time is what DRAM likes best. Where columns lie beside each other, and what is next
+    // along k lies a whole row behind, several lines of a row are read together.
+    if (rows < 2) {
+      unsigned vectors = std::clamp(16 / lanes, 1u, kWide);
+      while (!panels && job.target.vector_registers >= 16 && vectors < kWide && columns >= 2.0 * vectors * lanes) vectors *= 2;
+      candidates = {{1, vectors}};
+    }
   } else {
     std::erase_if(candidates, [](const Shape& s) { return s.rows > 8; });  // every height gets code
   }

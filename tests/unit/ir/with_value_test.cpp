@@ -2,6 +2,7 @@
 
 #include "packager/ir/context.h"
 #include "packager/ir/evaluate.h"
+#include "packager/ir/typical.h"
 
 using namespace mlc;
 
@@ -22,4 +23,14 @@ TEST_CASE("figures divide by one where a shape would divide by zero") {
   CHECK(at(0, 7) == 0);
   CHECK(ir::with_value(ctx, ctx.floordiv(n, ctx.integer(4))) == ctx.floordiv(n, ctx.integer(4)));
   CHECK(!ir::with_value(ctx, ctx.load(0, {DType::I64, 1}, {n})));
+}
+
+TEST_CASE("what is something in rare runs alone is guessed by them, a condition is not") {
+  ir::Context ctx;
+  const ir::Expr *n = ctx.sym(ctx.declare_sym("n")), *is_one = ctx.binary(ir::Op::Eq, n, ctx.integer(1));
+  CHECK(ir::typical(ctx.select(is_one, ctx.mul(n, ctx.integer(3)), ctx.integer(0))) == 192);
+  CHECK(ir::typical(ctx.select(is_one, ctx.integer(1000), n)) == 64);
+  CHECK(ir::typical(ctx.floordiv(n, ctx.integer(100))) == 40);
+  CHECK(ir::typical(ctx.select(is_one, ctx.integer(0), ctx.sub(n, n))) == 0);
+  CHECK(ir::typical(ctx.binary(ir::Op::Lt, ctx.integer(100), ctx.select(is_one, ctx.integer(200), ctx.integer(5)))) == 0);
 }

@@ -173,7 +173,7 @@ TEST_CASE("one kernel for all values of symbolic rows, depth and columns") {
   });
 }
 
-TEST_CASE("a free product of one column, or of one row of columns that lie along the sum, is a kernel of its own, and one has the points") {
+TEST_CASE("a free product of one column, or of one row, is a kernel of its own, and one has the points") {
   on_targets([](const targets::Target& t) {
     for (const bool turned : {false, true}) {
       ir::Context ctx;
@@ -193,9 +193,21 @@ TEST_CASE("a free product of one column, or of one row of columns that lie along
       std::vector<std::string> names;
       for (const loop::Kernel& kernel : *kernels) names.push_back(kernel.name);
       CHECK(names == (turned ? std::vector<std::string>{"product.column", "product.row", "product.pack", "product.pack.last", "product"}
-                             : std::vector<std::string>{"product.column", "product"}));
+                             : std::vector<std::string>{"product.column", "product.row", "product"}));
     }
   });
+}
+
+TEST_CASE("one row reads a panel at a time, or several lines of a row where columns are in no panels") {
+  for (const auto& [target, panel, lines] : {std::tuple{"x86-64-v4", 1, 8}, {"x86-64-v3", 2, 8}, {"x86-64-v2", 4, 8}})
+    for (const bool panels : {false, true}) {
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      maker.matmul(maker.n(1), maker.n(40), maker.n(261), panels);
+      const auto schedules = test::check_lowering(ctx, maker.f, *targets::find_target(target));
+      const std::string vectors = " x" + std::to_string(panels ? panel : lines);
+      CHECK_MESSAGE(schedules.back().find(vectors) != std::string::npos, schedules.back());
+    }
 }
 
 TEST_CASE("convolutions: strides, padding, dilation, groups, odd maps, residuals") {

@@ -58,7 +58,7 @@ void check_schedules(ir::Context& ctx, const nest::Function& f, const char* name
   const auto want = nest::interpret(f, inputs, options);
   REQUIRE(want.ok());
   auto all = lower::candidates(ctx, f, f.body[0], target);
-  REQUIRE(all.ok());
+  REQUIRE_MESSAGE(all.ok(), (all.ok() ? "" : all.status().text()));
   REQUIRE(all->size() >= 2);
   const auto alternatives = lower::alternatives(ctx, f, f.body[0], target);  // that tuning tries: all of them are legal
   REQUIRE(alternatives.ok());
