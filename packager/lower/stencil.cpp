@@ -27,6 +27,7 @@ constexpr int64_t kMaxWindowColumns = 64;  // copies of the code of a block's ro
 constexpr size_t kMaxEdgeBlocks = 4;
 constexpr int64_t kMaxEdgeJoins = 4096;    // of code for blocks at edges, if these are more
 constexpr int64_t kMaxStride = 4;
+constexpr int64_t kStridedRows = 4;        // of a block whose vectors are picked from two loads, each with a mask: eight are no faster, and ten times the code
 constexpr int64_t kMaxPicked = 512;        // elements of a block that are put into vectors one by one
 constexpr int64_t kPicked = 4, kGathered = 3;  // a vector whose lanes are picked from others, against an element that is gathered
 constexpr double kStreamBytes = 2 << 20;  // an output larger than a core's cache
@@ -238,6 +239,7 @@ class Windows {
     // masks take registers of the same kind, fewer rows and one form of the block are what sixteen registers hold.
     const bool is_crowded = !w_.lane_terms.empty() && !job_.target.has_masks;
     int64_t most = job_.target.vector_registers >= 32 ? 8 : is_crowded ? 4 : 7;
+    if (w_.strided && !w_.lane_terms.empty()) most = std::min(most, kStridedRows);
     if (is_picked_by_lanes()) most = std::clamp<int64_t>(kMaxPicked / (lanes_ * copies_of_a_row()), 1, most);
     Loop rows{.dim = name_.at(row_), .step = most, .bind = Bind::Rows, .tail = schedule::Tail::One};
     const auto ends = ends_of(ctx_, facts_, w_.anchor);
