@@ -88,7 +88,7 @@ class CpuFrame final : public Frame {
     const uint64_t bytes = std::max<uint64_t>(1, static_cast<uint64_t>(local.count->i) * bytes_of(local.dtype));
     llvm::AllocaInst* place = b.CreateAlloca(llvm::ArrayType::get(b.getInt8Ty(), bytes));
     place->setAlignment(llvm::Align(64));
-    b.CreateMemSet(place, b.getInt8(0), bytes, llvm::Align(64));
+    b.CreateMemSetInline(place, llvm::Align(64), b.getInt8(0), b.getInt64(bytes));  // no call: there is no library beside a kernel
     return place;
   }
 
