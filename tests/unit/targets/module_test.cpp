@@ -132,6 +132,37 @@ TEST_CASE("kernels whose stack frame is too large are told, and values in scratc
   }
 }
 
+// y[0] = l[i], where i is what x holds and l a small array of which one element is written.
+loop::Kernel small_array(ir::Context& ctx, int64_t count) {
+  loop::Kernel kernel;
+  kernel.name = "small_array";
+  kernel.params = {{"x", DType::I64, false, 0, {}, nullptr}, {"y", DType::I64, true, 1, {}, nullptr}};
+  kernel.tile_begin = ctx.fresh_var({DType::I64, 1});
+  kernel.tile_end = ctx.fresh_var({DType::I64, 1});
+  kernel.tiles = ctx.integer(1);
+  loop::LocalArray local;
+  local.name = "l", local.dtype = DType::I64, local.count = ctx.integer(count);
+  kernel.locals.push_back(local);
+  loop::Builder b(ctx, kernel.body);
+  const ir::Expr* at = b.let(loop::vec_load(ctx, 0, {DType::I64, 1}, ctx.integer(0)));
+  b.store(2, at, ctx.integer(7));
+  b.store(1, ctx.integer(0), loop::vec_load(ctx, 2, {DType::I64, 1}, ctx.integer(count - 1)));
+  return kernel;
+}
+
+TEST_CASE("small arrays begin as zeros without a call of any library") {
+  ir::Context ctx;
+  for (const int64_t count : {1, 3, 8, 16, 17})
+    for (const Target& t : targets::all_targets()) {
+      if (!is_plain(t) || t.machine == Machine::None) continue;
+      std::vector<loop::Kernel> kernels;
+      kernels.push_back(small_array(ctx, count));
+      const auto module = targets::emit_module(t, kernels);
+      REQUIRE_MESSAGE(module.ok(), t.name << ": " << (module.ok() ? "" : module.status().text()));
+      CHECK(targets::audit_module(t, module->bytes).ok());
+    }
+}
+
 TEST_CASE("a module without kernels is a module") {
   for (const char* name : {"x86-64-v2", "armv8-a", "rv64gc", "portable"}) {
     auto module = targets::emit_module(*targets::find_target(name), {});
