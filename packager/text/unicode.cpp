@@ -16,7 +16,7 @@ bool is_of(uint32_t c, unsigned major) {
 }
 
 constexpr unsigned kCategories = 8;     // punctuation, controls, marks
-constexpr unsigned kNormalization = 9;  // decompositions, combining classes
+constexpr unsigned kNormalization = 9;  // decompositions, combining classes, what StripAccents removes
 
 struct Range {
   uint32_t first, last;
@@ -81,6 +81,12 @@ bool is_ascii_punctuation(uint32_t c) {
   return (c >= 0x21 && c <= 0x2F) || (c >= 0x3A && c <= 0x40) || (c >= 0x5B && c <= 0x60) || (c >= 0x7B && c <= 0x7E);
 }
 
+// What StripAccents removes: 1CF2 and 1CF3 were marks of that version, 111C9 has become one since.
+bool is_any_mark(uint32_t c) {
+  if (c == 0x1CF2 || c == 0x1CF3 || c == 0x111C9) return c != 0x111C9;
+  return is_of(c, kNormalization) && (U_MASK(u_charType(static_cast<UChar32>(c))) & U_GC_M_MASK) != 0;
+}
+
 bool is_word_char(UChar32 c, uint32_t category) {
   return u_hasBinaryProperty(c, UCHAR_ALPHABETIC) || u_hasBinaryProperty(c, UCHAR_JOIN_CONTROL) ||
          (category & (U_GC_L_MASK | U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0;
@@ -113,7 +119,7 @@ uint16_t find_bits(uint32_t code_point) {
          bit(kMark, ((old_category & U_GC_MN_MASK) && !is_in(kNoOldMarks, code_point)) || is_in(kOldMarks, code_point)) |
          bit(kLetter, category & U_GC_L_MASK) | bit(kNumber, category & U_GC_N_MASK) |
          bit(kWordChar, is_word_char(c, category)) | bit(kIdeograph, is_in(kIdeographs, code_point)) |
-         bit(kAnyMark, old_category & U_GC_M_MASK) | bit(kUnwritten, is_in(kDropped, code_point)) | bit(kBlankLike, is_in(kBlankLikes, code_point));
+         bit(kAnyMark, is_any_mark(code_point)) | bit(kUnwritten, is_in(kDropped, code_point)) | bit(kBlankLike, is_in(kBlankLikes, code_point));
 }
 
 }  // namespace
