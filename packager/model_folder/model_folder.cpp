@@ -1,6 +1,7 @@
 #include "packager/model_folder/model_folder.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <initializer_list>
 #include <optional>
@@ -196,10 +197,16 @@ class Describer {
     if (!gives("logits") || !labels || !labels->is(Kind::Object))
       return config.wrong("id2label", "does not name classes of 'logits', and there is no modules.json: what the answer is is not known");
     if (labels->size() < 2) return config.wrong("id2label", "has one label: whether texts or pairs are scored is not known");
+    std::vector<std::string_view> names(labels->size());
+    for (const auto& [key, label] : labels->members()) {
+      uint32_t number = 0;
+      const std::string_view digits = key.text();
+      const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+      if (read.ec == std::errc() && read.ptr == digits.data() + digits.size() && number < names.size()) names[number] = label.text();
+    }
     std::string text;
-    for (uint32_t k = 0; k < labels->size(); ++k) {
-      const JsonValue* label = labels->find(std::to_string(k));
-      const std::string_view name = label ? label->text() : std::string_view();
+    for (size_t k = 0; k < names.size(); ++k) {
+      const std::string_view name = names[k];
       if (name.empty() || std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }))
         return config.wrong("id2label." + std::to_string(k), "is missing, empty or no line of text");
       text += std::string(name) + "\n";

@@ -14,6 +14,7 @@
 namespace mlc::text {
 namespace {
 
+constexpr size_t kMostPatternRanges = 1u << 22;  // of the sets of all places of all patterns
 constexpr JsonLimits kLimits{.bytes = 256u << 20, .depth = 32, .values = 32'000'000};
 
 template <class T>
@@ -74,6 +75,9 @@ Result<uint32_t> Draft::pattern(std::string_view text, const std::string& path) 
   if (patterns.size() >= kMaxPatterns)
     return Status(Code::Unsupported, "{} is pattern {}, at most {} are covered", path, uint64_t{patterns.size()} + 1, kMaxPatterns);
   MLC_ASSIGN(Pattern parsed, parse_pattern(text, path));
+  for (const PatternPlace& place : parsed.places) pattern_ranges += place.set.ranges().size();
+  if (pattern_ranges > kMostPatternRanges)
+    return Status(Code::Unsupported, "{}: the patterns of the tokenizer have more than {} ranges of characters together", path, uint64_t{kMostPatternRanges});
   patterns.push_back({std::move(parsed), std::string(text), path});
   return static_cast<uint32_t>(patterns.size() - 1);
 }

@@ -32,6 +32,7 @@ class Draft {
   std::vector<Step> normalizer, splitter, decoder;
   std::vector<TemplatePiece> single, pair;
   std::vector<NamedPattern> patterns;
+  size_t pattern_ranges = 0;  // of all of them
   std::vector<NamedNumber> charsmap;  // keys, to numbers of `charsmap_texts`
   std::vector<TextRef> charsmap_texts;
   bool fused = false;  // the decoder's tokens are one text

@@ -14,6 +14,8 @@ constexpr size_t kMaxPatternLen = 1u << 16;
 constexpr unsigned kMaxPatternDepth = 64;
 constexpr uint32_t kMaxRepeats = 1000;
 constexpr size_t kMaxPlaces = 20'000;
+constexpr size_t kMostRanges = 1u << 20;      // of the sets of all places: a pattern of the reference has some ten thousand
+constexpr unsigned kMostQuantifiers = 64;     // behind one another
 constexpr uint32_t kEndless = kNone;
 
 struct Node {
@@ -234,7 +236,8 @@ class Parser {
   }
 
   Result<Node> quantified(Node part) {
-    while (true) {
+    for (unsigned count = 0;; ++count) {
+      if (count > kMostQuantifiers) return refuse("more than 64 quantifiers behind one another");
       Node repeat{Node::Kind::Repeat};
       bool interval = false;
       if (eat("*")) repeat.least = 0, repeat.most = kEndless;
@@ -396,7 +399,8 @@ class Placer {
   using Kind = PatternPlace::Kind;
 
   uint32_t add(PatternPlace place) {
-    if (pattern_.places.size() < kMaxPlaces) pattern_.places.push_back(std::move(place));
+    ranges_ += place.set.ranges().size();
+    if (pattern_.places.size() < kMaxPlaces && ranges_ <= kMostRanges) pattern_.places.push_back(std::move(place));
     else full_ = true;
     return static_cast<uint32_t>(pattern_.places.size() - 1);
   }
@@ -447,6 +451,7 @@ class Placer {
   }
 
   Pattern pattern_;
+  size_t ranges_ = 0;
   bool full_ = false;
 };
 
@@ -474,7 +479,7 @@ Result<Pattern> parse_pattern(std::string_view text, const std::string& path) {
   Placer placer;
   const uint32_t end = placer.add({PatternPlace::Kind::End, {}});
   const uint32_t begin = placer.put(node, end);
-  if (placer.full()) return Status(Code::Unsupported, "{}: the pattern has more than {} places with all its repeats", path, uint64_t{kMaxPlaces});
+  if (placer.full()) return Status(Code::Unsupported, "{}: the pattern has more than {} places with all its repeats, or {} ranges of characters", path, uint64_t{kMaxPlaces}, uint64_t{kMostRanges});
   Pattern pattern = placer.take(begin);
   if (can_be_empty(pattern)) return Status(Code::Unsupported, "{}: patterns that match the empty text are not covered", path);
   return pattern;

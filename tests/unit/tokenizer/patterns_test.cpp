@@ -94,6 +94,10 @@ TEST_CASE("patterns that no table can follow are refused with their path") {
   CHECK(why_not("(?:(?:(?:a{900}){900}){900})").find("more than 20000 places") != std::string::npos);
   CHECK(why_not("(?:a|b)*a(?:a|b){18}").find("more than 16384 states") != std::string::npos);
   CHECK(why_not(std::string(100, '(') + "a" + std::string(100, ')')).find("more than 64 groups") != std::string::npos);
+  std::string quantified = "a", sets;
+  for (int k = 0; k < 100; ++k) quantified += "{1}", sets += R"(\\p{L}{100})";
+  CHECK(why_not(quantified).find("more than 64 quantifiers") != std::string::npos);
+  CHECK(why_not(sets).find("1048576 ranges") != std::string::npos);
 }
 
 TEST_CASE("forms of Unicode, marks, controls and replaced patterns") {
