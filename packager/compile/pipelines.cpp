@@ -21,6 +21,13 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxAssetBytes = 64u << 20;
 
+// In the cache of a hub a folder of a revision, snapshots/REVISION, holds links into blobs/ beside snapshots/.
+bool leads_to_blobs(const fs::path& folder, const std::string& name) {
+  std::error_code failed, missing;
+  const fs::path target = fs::canonical(folder / name, failed), blobs = fs::canonical(folder / ".." / ".." / "blobs", missing);
+  return !failed && !missing && target.parent_path() == blobs;
+}
+
 Status load_asset(const pipeline::Pipeline& p, const pipeline::Step& step, const fs::path& folder, PipelineFiles& files) {
   const std::string name = pipeline::asset_of(step);
   if (name.empty() || files.assets.count(name)) return ok();
@@ -28,6 +35,7 @@ Status load_asset(const pipeline::Pipeline& p, const pipeline::Step& step, const
   if (!format::is_label(name)) return Status(Code::Usage, 5004, place + "'" + name + "' must be a plain file name, of a file beside " + p.file);
   // Who builds a model of somebody else's puts no file of theirs into it because a link in that folder says so.
   auto file = place_inside(folder.string(), name);
+  if (!file.ok() && file.status().code == Code::Malformed && leads_to_blobs(folder, name)) file = (folder / name).string();
   if (!file.ok() && file.status().code == Code::Malformed)
     return Status(Code::Usage, 5004, place + "'" + name + "' is a symbolic link that leads out of the folder of " + p.file).hint("put the file itself there");
   auto bytes = file.ok() ? read_file(*file, kMaxAssetBytes) : std::move(file).status();

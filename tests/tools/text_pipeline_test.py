@@ -1,6 +1,7 @@
 """From texts to an answer through the tools: what a small model of the form of BERT answers is computed here (text_model.py)."""
 import json
 import pathlib
+import shutil
 
 import text_model
 from onnx_file import model, node, port
@@ -237,6 +238,20 @@ def a_folder_of_sentence_transformers(t):
     near(rows(outputs(t, "-i", "text=Hello world")["embedding"]), [text_model.hidden(W, [2, 4, 5, 3], [0] * 4, [1] * 4)[0]])
 
 
+def a_folder_in_the_cache_of_a_hub(t):
+    folder(t)
+    revision, blobs = t.dir / "hub/snapshots/r1", t.dir / "hub/blobs"
+    blobs.mkdir(parents=True)
+    shutil.copytree(t.dir / "hf", revision)
+    (revision / "tokenizer.json").rename(blobs / "0123")
+    (revision / "tokenizer.json").symlink_to("../../blobs/0123")
+    t.run("mlpack", "build", "hub/snapshots/r1", "--target", "portable", "-o", "m.mlc")
+    (blobs / "0123").rename(t.dir / "elsewhere.json")  # a link to any other place
+    (revision / "tokenizer.json").unlink()
+    (revision / "tokenizer.json").symlink_to("../../../elsewhere.json")
+    assert "E5004" in t.run("mlpack", "build", "hub/snapshots/r1", "--target", "portable", "-o", "m.mlc", code=2).stderr
+
+
 def a_folder_of_a_classifier(t):
     labels = {"id2label": {"0": "bad", "1": "so so", "2": "good"}, "pad_token_id": 0, "max_position_embeddings": 8}
     folder(t, text_model.model(W, head=3), modules=None, config=labels, sentence_bert_config=None)
@@ -328,5 +343,6 @@ def tokenizers_that_cannot_be_compiled(t):
 if __name__ == "__main__":
     main([texts_become_embeddings_in_every_variant, a_text_may_be_a_file, lines_nearest_to_a_text, what_embed_refuses, two_texts_are_a_pair, each_way_to_pool_and_cut,
           a_model_of_fixed_sizes_and_small_integers, numbers_become_texts, the_example_is_a_pipeline_of_this_form,
-          a_folder_of_sentence_transformers, a_folder_of_a_classifier, what_a_folder_says_that_is_not_understood,
+          a_folder_of_sentence_transformers, a_folder_in_the_cache_of_a_hub,
+          a_folder_of_a_classifier, what_a_folder_says_that_is_not_understood,
           mistakes_are_told_with_their_place, tokenizers_that_cannot_be_compiled])
