@@ -445,6 +445,16 @@ Result<std::map<std::string, lang::Value>> expand_graph(ir::Context& ctx, const 
   return Expander(ctx, library, model, function, std::move(decisions)).expand_within(scope, inputs, wanted);
 }
 
+Result<lang::Value> expand_generation(ir::Context& ctx, const lang::Library& library, const model::Model& model, nest::Function& function, const std::string& label,
+                                      const std::map<std::string, lang::Value>& inputs, const Generation& generation) {
+  Expansion all{ctx, library, model};
+  GraphExpander graph(all, function);
+  std::map<std::string, Item> given;
+  for (const auto& [name, value] : inputs) given[name] = {value, nullptr};
+  MLC_ASSIGN(const Item tokens, graph.generate(model.graph, given, generation, label));
+  return tokens.tensor;
+}
+
 Result<nest::Function> expand_model(ir::Context& ctx, const lang::Library& library, const model::Model& model, std::string name) {
   MLC_ASSIGN(const Attempt best, best_attempt(ctx, library, model, name));
   return std::move(*best.function);

@@ -27,6 +27,21 @@ Result<std::map<std::string, lang::Value>> expand_graph(ir::Context& ctx, const 
                                                         nest::Function& function, const std::string& scope,
                                                         const std::map<std::string, lang::Value>& inputs, const std::vector<std::string>& wanted);
 
+// How a model makes a sequence of tokens: it runs over the first ones, then over the one that it chose (the greatest of the last row of its logits), until
+// an end or `most` tokens.
+struct Generation {
+  std::string tokens, logits;          // the input i64 or i32 [1, n], the output [1, n, vocabulary]
+  std::vector<int64_t> start, end;     // the first tokens, unless they are given; tokens that end it
+  int64_t most = 1;                    // tokens that are made, an end among them
+  using Names = std::pair<std::string, std::string>;
+  std::vector<Names> carry, once;      // inputs and the outputs that they are next time; those of the first run only
+  std::string again, mask, positions;  // inputs, empty if none: 0 in the first run and then 1; 1 for each token so far; the number of each token
+};
+
+// As expand_graph; `inputs` are those that do not change. The tokens i64 [1, n], from the first one that was made to the end.
+Result<lang::Value> expand_generation(ir::Context& ctx, const lang::Library& library, const model::Model& model, nest::Function& function, const std::string& label,
+                                      const std::map<std::string, lang::Value>& inputs, const Generation& generation);
+
 // Free axes become symbols named as in the file; nameless ones are called "<input>.<axis>". Bounds given by the user
 // ("--dim batch=1..8") are in the context before: declare_sym keeps the first declaration of a name.
 Result<nest::Function> expand_model(ir::Context& ctx, const lang::Library& library, const model::Model& model, std::string name);

@@ -4,6 +4,7 @@
 
 #include "packager/compile/expand.h"
 #include "packager/nest/names.h"
+#include "packager/pipeline/generation.h"
 
 namespace mlc::pipeline {
 namespace {
@@ -84,6 +85,13 @@ class Expander {
   }
 
   Result<nest::Function> run() {
+    for (const uint32_t k : section_.steps) {
+      step_ = &pipeline_.steps[k];
+      const auto* run = std::get_if<Run>(&step_->what);
+      const auto* generate = std::get_if<Generate>(&step_->what);
+      if (!run && !generate) continue;
+      if (auto program = program_of(run ? run->program : generate->program); !program.ok()) return placed(std::move(program).status());
+    }
     for (const ValueId id : section_.in) MLC_RETURN_IF_ERROR(add_input(id));
     for (const uint32_t k : section_.steps) {
       step_ = &pipeline_.steps[k];
@@ -129,9 +137,15 @@ class Expander {
       }
       return add_input_array(id, std::move(array));
     }
+    if (value.is_sound) {
+      array.dtype = DType::F32;
+      array.shape = {ctx_.sym(ctx_.declare_sym(value.name + ".samples", 0, int64_t{1} << 31))};
+      if (keeps_channels(id)) array.shape.push_back(ctx_.sym(ctx_.declare_sym(value.name + ".channels", 1, 1 << 16)));
+      return add_input_array(id, std::move(array));
+    }
     if (!value.picture) {
       if (const model::Port* port = port_that_takes(id)) return add_input_array(id, array_of_port(value, *port));
-      return Status(Code::Unsupported, 5008, "pipeline '{}': input '{}' is no picture and no text, and goes to no 'run' step that says its type", pipeline_.name, value.name);
+      return Status(Code::Unsupported, 5008, "pipeline '{}': input '{}' is no picture and no text, and no program takes it, whose type it would have", pipeline_.name, value.name);
     }
     const Picture& picture = *value.picture;
     array.dtype = picture.dtype;
@@ -148,14 +162,28 @@ class Expander {
     return add_input_array(id, std::move(array));
   }
 
+  bool keeps_channels(ValueId id) const {
+    return std::any_of(pipeline_.steps.begin(), pipeline_.steps.end(), [&](const Step& s) {
+      const auto* decode = std::get_if<DecodeAudio>(&s.what);
+      return decode && s.out[0] == id && decode->channels == Channels::Keep;
+    });
+  }
+
   static std::string free_name(const Value& value, size_t axis) { return value.name + "." + std::to_string(axis); }
 
-  // The input of a program that takes this value, which is an array of the caller; null where no `run` step takes it.
+  // The input of a program that takes this value, which is an array of the caller; null where none does.
   const model::Port* port_that_takes(ValueId id) const {
-    for (const uint32_t k : section_.steps)
-      if (const auto* run = std::get_if<Run>(&pipeline_.steps[k].what))
-        for (const auto& [name, given] : run->inputs)
-          if (const model::Port* port = given == id ? port_of(*run, name) : nullptr; port && port->has_shape && !port->list_depth) return port;
+    const auto found_in = [&](const auto& fed) -> const model::Port* {
+      for (const auto& [name, given] : fed.inputs)
+        if (const model::Port* port = given == id ? port_of(fed, name) : nullptr; port && port->has_shape && !port->list_depth) return port;
+      return nullptr;
+    };
+    for (const uint32_t k : section_.steps) {
+      const Op& what = pipeline_.steps[k].what;
+      const auto *run = std::get_if<Run>(&what);
+      const auto *generate = std::get_if<Generate>(&what);
+      if (const model::Port* port = run ? found_in(*run) : generate ? found_in(*generate) : nullptr) return port;
+    }
     return nullptr;
   }
 
@@ -200,7 +228,8 @@ class Expander {
   }
 
   // The input of that name; null where there is none.
-  const model::Port* port_of(const Run& run, const std::string& name) const {
+  template <class Fed>
+  const model::Port* port_of(const Fed& run, const std::string& name) const {
     const auto program = programs_.find(run.program);
     if (program == programs_.end()) return nullptr;
     const auto& ports = program->second->graph.inputs;
@@ -209,7 +238,8 @@ class Expander {
   }
 
   // Numbers of tokens as a model takes them: an array of its own, whose axes are then the model's, and i32 where it wants that.
-  Result<lang::Value> tokens_for(const Run& run, const std::string& name, const lang::Value& value) {
+  template <class Fed>
+  Result<lang::Value> tokens_for(const Fed& run, const std::string& name, const lang::Value& value) {
     const model::Port* port = port_of(run, name);
     if (!port || (port->dtype != DType::I64 && port->dtype != DType::I32) || port->shape.size() != 2) return value;
     const auto* length = std::get_if<int64_t>(&port->shape[1]);
@@ -379,6 +409,12 @@ class Expander {
     return set(apply("FirstColumns", in(), {{"columns", s.columns}}));
   }
 
+  Status expand(const NewAxis& s) {
+    const size_t rank = function_.arrays[in().array].shape.size();
+    if (s.at > static_cast<int64_t>(rank))
+      return Status(Code::Usage, 5009, "step 'new_axis' is at {}, '{}' has {} axes", s.at, pipeline_.value(step_->in[0]).name, rank);
+    return set(apply("NewAxis", in(), {{"at", s.at}}));
+  }
   Status expand(const Column& s) {
     const auto& shape = function_.arrays[in().array].shape;
     if (shape.empty() || (shape.back()->is_const() && shape.back()->i <= s.index))
@@ -386,26 +422,46 @@ class Expander {
     return set(apply("Column", in(), {{"index", s.index}}));
   }
 
-  Status expand(const Run& s) {
-    auto program = programs_.find(s.program);
-    if (program == programs_.end()) {
-      std::string known;
-      for (const auto& [name, model] : programs_) known += " " + name;
-      return Status(Code::Usage, 5009, "step 'run': there is no program '" + s.program + "', known here:" + known);
-    }
-    const model::Model& model = *program->second;
+  Result<const model::Model*> program_of(const std::string& name) const {
+    const auto program = programs_.find(name);
+    if (program != programs_.end()) return program->second;
+    std::string known;
+    for (const auto& [each, model] : programs_) known += " " + each;
+    return Status(Code::Usage, 5009, "step '" + step_->op + "': there is no program '" + name + "', known here:" + known);
+  }
+
+  // What a program is given, numbers of tokens as it wants them.
+  template <class Fed>
+  Result<std::map<std::string, lang::Value>> given_to(const Fed& s) {
     std::map<std::string, lang::Value> given;
     for (const auto& [name, id] : s.inputs) {
       given[name] = values_.at(id);
-      if (!pipeline_.value(id).is_tokens) continue;
-      MLC_ASSIGN(given[name], tokens_for(s, name, values_.at(id)));
+      if (pipeline_.value(id).is_tokens) {
+        MLC_ASSIGN(given[name], tokens_for(s, name, values_.at(id)));
+      } else if (function_.arrays[values_.at(id).array].kind == nest::Array::Kind::Input) {
+        MLC_ASSIGN(given[name], apply("Identity", values_.at(id), {}, "ai.onnx"));  // its axes become the model's
+      }
     }
+    return given;
+  }
+
+  Status expand(const Run& s) {
+    MLC_ASSIGN(const model::Model* model, program_of(s.program));
+    MLC_ASSIGN(const auto given, given_to(s));
     const std::string scope = function_.name + (++runs_ == 1 ? "" : "/" + std::to_string(runs_));
     std::vector<std::string> wanted;
     for (const auto& [name, id] : s.outputs) wanted.push_back(name);
-    MLC_ASSIGN(const auto results, compile::expand_graph(ctx_, library_, model, function_, scope, given, wanted));
+    MLC_ASSIGN(const auto results, compile::expand_graph(ctx_, library_, *model, function_, scope, given, wanted));
     for (const auto& [name, id] : s.outputs) values_[id] = results.at(name);
     return ok();
+  }
+
+  Status expand(const Generate& s) {
+    MLC_ASSIGN(const model::Model* model, program_of(s.program));
+    MLC_ASSIGN(const auto given, given_to(s));
+    MLC_ASSIGN(const compile::Generation generation, generation_of(s, *model));
+    const std::string label = "generate" + (++runs_ == 1 ? "" : std::to_string(runs_));
+    return set(compile::expand_generation(ctx_, library_, *model, function_, label, given, generation));
   }
 
   template <class HostStep>

@@ -152,6 +152,8 @@ class Builder {
     step.where = json.where();
     if (kind->form == InputForm::Items)
       read_for_each(r, *kind, std::move(step));
+    else if (kind->form == InputForm::Fed)
+      read_generate(r, *kind, std::move(step), index);
     else if (kind->form == InputForm::Named)
       read_run(r, *kind, std::move(step));
     else if (kind->form == InputForm::Texts)
@@ -280,22 +282,45 @@ class Builder {
     step.in.push_back(*from);
   }
 
+  // {"name of a program": "value"}: tensors.
+  std::vector<std::pair<std::string, ValueId>> read_named(const Json& in, Step& step) {
+    std::vector<std::pair<std::string, ValueId>> named;
+    for (const auto& [key, value] : in.members()) {
+      if (!value.is(Kind::String)) {
+        problems_.add(5004, value.where(), quoted(key.text()) + " inside 'in' is not the name of a value");
+        continue;
+      }
+      const auto from = use(value.text(), value.where());
+      if (!from) continue;
+      check_form(InputForm::Tensor, p_.values[*from], step);
+      step.in.push_back(*from);
+      named.emplace_back(key.text(), *from);
+    }
+    return named;
+  }
+
+  // Values that a program is fed with again and again in, one array out.
+  void read_generate(ObjectReader& r, const StepKind& kind, Step step, size_t index) {
+    Value out;
+    Generate what = std::get<Generate>(kind.parse(r, out, out));
+    if (const Json* in = r.required("in"); expect(in, Kind::Object, "in")) what.inputs = read_named(*in, step);
+    const bool is_given = std::any_of(what.inputs.begin(), what.inputs.end(), [&](const auto& input) { return input.first == what.tokens; });
+    if (is_given == !what.start.empty())
+      problems_.add(5004, step.where, is_given ? "step 'generate' has a 'start' beside the tokens of 'in'" : "step 'generate' has neither a 'start' nor " + quoted(what.tokens) + " in 'in'");
+    const Json* named = r.optional("out");
+    out.name = named ? r.string(named, "out") : "steps[" + std::to_string(index) + "]";
+    r.finish();
+    step.out = {add_value(std::move(out), named ? named->where() : step.where)};
+    previous_ = step.out[0];
+    step.what = std::move(what);
+    p_.steps.push_back(std::move(step));
+  }
+
   void read_run(ObjectReader& r, const StepKind& kind, Step step) {
     Value none;
     step.what = kind.parse(r, none, none);
     Run& run = std::get<Run>(step.what);
-    if (const Json* in = r.required("in"); expect(in, Kind::Object, "in"))
-      for (const auto& [key, value] : in->members()) {
-        if (!value.is(Kind::String)) {
-          problems_.add(5004, value.where(), quoted(key.text()) + " inside 'in' is not the name of a value");
-          continue;
-        }
-        auto from = use(value.text(), value.where());
-        if (!from) continue;
-        check_form(InputForm::Tensor, p_.values[*from], step);
-        step.in.push_back(*from);
-        run.inputs.emplace_back(key.text(), *from);
-      }
+    if (const Json* in = r.required("in"); expect(in, Kind::Object, "in")) run.inputs = read_named(*in, step);
     if (const Json* out = r.required("out"); expect(out, Kind::Object, "out"))
       for (const auto& [key, value] : out->members()) {
         if (value.text().empty()) {
@@ -420,6 +445,7 @@ class Builder {
         if (in.kind != ValueKind::List) refuse("lists");
         return;
       case InputForm::Tensor:
+      case InputForm::Fed:
       case InputForm::Named:
         if (in.kind != ValueKind::Tensor) refuse("an array");
         return;

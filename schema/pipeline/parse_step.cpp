@@ -63,7 +63,8 @@ Op decode_image(ObjectReader& r, const Value&, Value& out) {
   return s;
 }
 
-Op decode_audio(ObjectReader& r, const Value&, Value&) {
+Op decode_audio(ObjectReader& r, const Value&, Value& out) {
+  out.is_sound = true;
   DecodeAudio s;
   s.channels = r.choice<Channels>(r.required("channels"), "channels",
                                   {{"first", Channels::First}, {"mean", Channels::Mean}, {"keep", Channels::Keep}});
@@ -357,11 +358,50 @@ Op pool(ObjectReader& r, const Value&, Value&) {
 
 Op truncate(ObjectReader& r, const Value&, Value&) { return Truncate{r.integer(r.required("columns"), "columns", 1, 1 << 20)}; }
 
+Op new_axis(ObjectReader& r, const Value&, Value&) { return NewAxis{r.integer(r.required("at"), "at", 0, 63)}; }
+
 Op column(ObjectReader& r, const Value&, Value&) { return Column{r.integer(r.required("index"), "index", 0, 1 << 24)}; }
 
 Op run(ObjectReader& r, const Value&, Value&) {
   Run s;
   s.program = r.string(r.required("program"), "program");
+  return s;
+}
+
+std::vector<int64_t> tokens_of(ObjectReader& r, const Json* v, std::string_view key) {
+  std::vector<int64_t> tokens;
+  if (v && (!v->is(Json::Kind::Array) || v->size() == 0 || v->size() > kMaxStarts)) r.wrong(*v, key, "is no list of 1 to " + std::to_string(kMaxStarts) + " tokens");
+  else if (v)
+    for (const Json& one : v->items()) tokens.push_back(r.integer(&one, key, 0, INT32_MAX));
+  return tokens;
+}
+
+// {"past.*.key": "present.*.key"}
+std::vector<std::pair<std::string, std::string>> carried_of(ObjectReader& r, std::string_view key) {
+  std::vector<std::pair<std::string, std::string>> names;
+  const Json* v = r.optional(key);
+  if (v && (!v->is(Json::Kind::Object) || v->size() > kMaxCarried)) r.wrong(*v, key, "is no object {input: output}, of at most " + std::to_string(kMaxCarried));
+  else if (v)
+    for (const auto& [input, output] : v->members()) {
+      const auto stars = [](std::string_view text) { return std::count(text.begin(), text.end(), '*'); };
+      if (output.text().empty() || stars(input.text()) != stars(output.text())) r.wrong(output, key, "has an input and an output that are no pair of names, or of patterns with equally many '*'");
+      names.emplace_back(input.text(), output.text());
+    }
+  return names;
+}
+
+Op generate(ObjectReader& r, const Value&, Value&) {
+  Generate s;
+  s.program = r.string(r.required("program"), "program");
+  s.tokens = r.string(r.required("tokens"), "tokens");
+  s.logits = r.string(r.required("logits"), "logits");
+  s.start = tokens_of(r, r.optional("start"), "start");
+  s.end = tokens_of(r, r.required("end"), "end");
+  s.most = r.integer(r.required("max"), "max", 2, kMaxGenerated);
+  s.carry = carried_of(r, "carry");
+  s.once = carried_of(r, "once");
+  for (const auto& [key, name] : {std::pair{"again", &s.again}, {"mask", &s.mask}, {"positions", &s.positions}})
+    if (const Json* v = r.optional(key)) *name = r.string(v, key);
   return s;
 }
 
@@ -431,7 +471,9 @@ constexpr StepKind kKinds[] = {
     {"pool", InputForm::Tensor, pool, {"mask", true}},
     {"truncate", InputForm::Tensor, truncate},
     {"column", InputForm::Tensor, column},
+    {"new_axis", InputForm::Tensor, new_axis},
     {"run", InputForm::Named, run},
+    {"generate", InputForm::Fed, generate},
     {"top_k", InputForm::Tensor, top_k},
     {"ctc_greedy", InputForm::Tensor, ctc_greedy},
     {"detokenize", InputForm::Tensor, detokenize},
@@ -442,7 +484,7 @@ constexpr StepKind kKinds[] = {
 
 constexpr std::string_view kPlanned[] = {
     "resample", "frame",    "window",     "stft",      "istft",   "overlap_add", "mel",      "log",
-    "mean_var", "boxes",    "nms",        "text_boxes", "unletterbox", "clip",     "generate",    "mask_png",
+    "mean_var", "boxes",    "nms",        "text_boxes", "unletterbox", "clip",     "mask_png",
     "image_out", "wav_out", "quantize"};
 
 }  // namespace

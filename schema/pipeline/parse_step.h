@@ -14,6 +14,7 @@ enum class InputForm {
   Tensor,   // any tensor
   Picture,  // a picture [h, w, c], not yet in another layout
   Named,    // "run": objects of names
+  Fed,      // "generate": an object of names in, one value out
   Items,    // "for_each": an object of names of lists
 };
 

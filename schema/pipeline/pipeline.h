@@ -22,6 +22,8 @@ namespace mlc::pipeline {
 inline constexpr JsonLimits kTextLimits{.bytes = 1 << 20, .depth = 16, .values = 100'000};
 inline constexpr size_t kMaxSteps = 1000, kMaxInputs = 1000;  // of one pipeline
 inline constexpr size_t kMaxPrograms = 64;  // that a file names
+inline constexpr int64_t kMaxGenerated = 1 << 16;  // tokens of one step
+inline constexpr size_t kMaxStarts = 4096, kMaxCarried = 1024;
 inline constexpr int64_t kMaxBatch = 1 << 16;
 inline constexpr size_t kMaxForms = 16;  // in which steps decode one input; equal steps decode once
 
@@ -52,6 +54,7 @@ struct Value {
   ValueKind kind = ValueKind::Tensor;
   std::optional<Picture> picture;   // tensors that are pictures, and lists of them
   bool is_tokens = false;           // a tensor that `tokenize` makes
+  bool is_sound = false;            // a tensor that `decode_audio` makes: f32 [samples], with its channels as a second axis where all are kept
   std::vector<std::string> accept;  // Media and Strings: types like "image/png", never empty
 };
 

@@ -148,9 +148,26 @@ struct Column {
   int64_t index = 0;
 };
 
+// One more axis, of extent 1, which is then axis `at`.
+struct NewAxis {
+  int64_t at = 0;
+};
+
 struct Run {
   std::string program;
   std::vector<std::pair<std::string, ValueId>> inputs, outputs;  // by the program's names
+};
+
+// A program that makes tokens, one after the other. Names of carried inputs and outputs may be patterns, in which '*' stands for any
+// characters but '.'.
+struct Generate {
+  std::string program;
+  std::vector<std::pair<std::string, ValueId>> inputs;  // that do not change, by the program's names; perhaps the first tokens among them
+  std::string tokens, logits;                           // the program's names
+  std::vector<int64_t> start, end;                      // `start` is empty where the first tokens are given
+  int64_t most = 1;
+  std::vector<std::pair<std::string, std::string>> carry, once;  // inputs, and the outputs that they are next time
+  std::string again, mask, positions;                            // inputs; empty: none
 };
 
 struct TopK {
@@ -185,7 +202,7 @@ struct Batch {
 };
 
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
-                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, Run, TopK, CtcGreedy, Detokenize,
+                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Run, Generate, TopK, CtcGreedy, Detokenize,
                         Cut, ForEach, Batch>;
 
 }  // namespace mlc::pipeline

@@ -185,10 +185,10 @@ Result<std::vector<std::byte>> Answers::container_for(const targets::Target& tar
   compile::add_program(builder, programs_[0], loaded_.tolerance.relative);
   MLC_RETURN_IF_ERROR(weights_.write(builder));
   compile::CompiledVariant portable = **portable_;
-  compile::add_variant(builder, portable, programs_[0], loaded_.tolerance.relative);
+  compile::add_variant(builder, portable, programs_, loaded_.tolerance.relative);
   if (&target != portable.target) {
     MLC_ASSIGN(compile::CompiledVariant variant, compile::compile_variant(*ctx_, library_, parts_, weights_, target));
-    compile::add_variant(builder, variant, programs_[0], loaded_.tolerance.relative);
+    compile::add_variant(builder, variant, programs_, loaded_.tolerance.relative);
   }
   return builder.to_bytes(nullptr);
 }

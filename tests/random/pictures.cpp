@@ -72,12 +72,16 @@ Value pool(Maker& m, const Value& x) {
   const std::string op = m.r.of({"MaxPool", "MaxPool", "AveragePool", "AveragePool", "LpPool"});
   const int64_t kh = m.r.within(2, 4), kw = m.r.chance(70) ? kh : m.r.within(1, 3);
   std::vector<Attr> attrs{{"kernel_shape", Ints{kh, kw}}};
-  if (m.r.chance(60)) attrs.push_back({"strides", Ints{m.r.within(1, 3), m.r.within(1, 3)}});
-  const bool is_same = m.r.chance(25), rounds_up = op != "LpPool" && m.r.chance(30);
+  const bool is_strided = m.r.chance(60);
+  const int64_t sh = is_strided ? m.r.within(1, 3) : 1, sw = is_strided ? m.r.within(1, 3) : 1;
+  if (is_strided) attrs.push_back({"strides", Ints{sh, sw}});
+  const bool is_same = m.r.chance(25), is_padded = !is_same && m.r.chance(60), rounds_up = op != "LpPool" && m.r.chance(30);
+  // "SAME" rounds up by itself, and libonnx adds to that where ceil_mode is set. It also counts a last window that begins behind the
+  // picture, which newer definitions leave out: there is none without padding and with steps within the window.
+  const bool may_round_up = !is_same && sh <= kh && sw <= kw;
   if (is_same) attrs.push_back({"auto_pad", m.r.of({"SAME_UPPER", "SAME_LOWER"})});
-  else if (m.r.chance(60)) attrs.push_back({"pads", Ints{m.r.below(kh), m.r.below(kw), m.r.below(kh), m.r.below(kw)}});
-  // "SAME" rounds up by itself; the inference of libonnx adds to that where ceil_mode is set.
-  if (rounds_up && !is_same) attrs.push_back({"ceil_mode", 1});
+  else if (may_round_up && rounds_up) attrs.push_back({"ceil_mode", 1});
+  else if (is_padded) attrs.push_back({"pads", Ints{m.r.below(kh), m.r.below(kw), m.r.below(kh), m.r.below(kw)}});
   if (op == "AveragePool" && m.r.chance(40)) attrs.push_back({"count_include_pad", 1});
   if (op == "MaxPool" && m.r.chance(15)) attrs.push_back({"dilations", Ints{2, 2}});
   return m.node({op, {x}, attrs});

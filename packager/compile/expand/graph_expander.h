@@ -7,6 +7,7 @@
 //   lists.cpp            sequences and optionals
 //   strings.cpp          operators on strings
 //   maps.cpp             operators on maps
+//   generate.cpp         a model run again and again on the token that it chose
 //   services.cpp         what the application does: decoding pictures
 #pragma once
 
@@ -16,6 +17,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "packager/compile/expand.h"
 #include "packager/compile/expand/emit.h"
 #include "packager/compile/expand/value.h"
 #include "packager/model/model.h"
@@ -68,6 +70,9 @@ class GraphExpander {
       : all_(all), ctx_(all.ctx), function_(function), around_(around) {}
 
   void bind(const std::string& name, Item value) { values_[name] = std::move(value); }
+  // The tokens i64 [1, n] that the graph gives when it is run again and again. `given`: its other inputs, which do not change, and the first tokens
+  // if `generation` does not say them.
+  Result<Item> generate(const model::Graph& graph, const std::map<std::string, Item>& given, const Generation& generation, const std::string& label);
   // Expands all nodes; results are then asked for by value_of.
   Status expand(const model::Graph& graph);
   Result<Item> value_of(const std::string& name);
@@ -82,6 +87,7 @@ class GraphExpander {
 
  private:
   friend class Structural;
+  struct Decoding;  // one `generate` (generate.cpp)
 
   struct Capture { uint32_t outer = 0, inner = 0; };
 

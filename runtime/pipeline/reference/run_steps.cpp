@@ -29,6 +29,11 @@ struct Evaluate {
   Result<HostTensor> operator()(const Threshold& s) const { return threshold(s, in); }
   Result<HostTensor> operator()(const UnitLength&) const { return unit_length(in); }
   Result<HostTensor> operator()(const Truncate& s) const { return truncate(s, in); }
+  Result<HostTensor> operator()(const NewAxis& s) const {
+    MLC_ASSIGN(HostTensor out, in.clone());
+    out.shape.insert(out.shape.begin() + s.at, 1);
+    return out;
+  }
   Result<HostTensor> operator()(const Column& s) const { return column(s, in); }
   Result<HostTensor> operator()(const Pool& s) const { return pool(s, in, *mask); }
   template <class HostOrRun>

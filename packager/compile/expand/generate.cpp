@@ -1,0 +1,210 @@
+// Greedy decoding: the model runs once over the first tokens and then, in a loop, over the token that it chose, with what it gave of
+// the tokens before (its caches) carried from run to run.
+#include <algorithm>
+
+#include "packager/compile/expand/graph_expander.h"
+#include "packager/ir/numeric.h"
+#include "packager/nest/names.h"
+
+namespace mlc::compile {
+namespace {
+
+constexpr char kDomain[] = "mlc.pipeline";
+
+}  // namespace
+
+// One decoding while it is built. `outer` is the function around the loop.
+struct GraphExpander::Decoding {
+  const model::Graph& graph;
+  const Generation& generation;
+  const std::map<std::string, Item>& given;
+  std::string label;
+
+  // What a run takes and the next one gets otherwise.
+  struct State {
+    Item tokens, mask, positions;  // the last two only where the model takes them
+    std::vector<Item> caches;      // in the order of Generation::carry
+  };
+
+  const model::Port& port(const std::string& name) const {
+    return *std::find_if(graph.inputs.begin(), graph.inputs.end(), [&](const model::Port& p) { return p.name == name; });
+  }
+  Result<Item> op(GraphExpander& in, const std::string& name, const std::vector<uint32_t>& inputs, std::map<std::string, lang::Attribute> attributes = {}) const {
+    MLC_ASSIGN(const uint32_t array, in.text_call(kDomain, name, 1, inputs, std::move(attributes), label, ""));
+    return Item::of(array);
+  }
+  // As the model takes it.
+  Result<Item> typed(GraphExpander& in, const std::string& name, const Item& value) const {
+    const DType wanted = port(name).dtype;
+    if (in.function_.arrays[value.tensor.array].dtype == wanted) return value;
+    MLC_ASSIGN(const auto cast, in.call("Cast", 13, {{"to", wanted}}, {value.tensor}, label));
+    return Item{cast[0], nullptr};
+  }
+
+  Item constant(GraphExpander& in, DType dtype, const std::vector<int64_t>& shape, int64_t value) const;
+  Item nothing_yet(GraphExpander& in, const model::Port& port) const;
+  Result<State> first_state(GraphExpander& outer) const;
+  Status bind(GraphExpander& run, const State& state, bool is_first) const;
+  Result<Item> chosen(GraphExpander& run) const;
+  Result<State> after(GraphExpander& run, const State& before, const Item& token) const;
+  Item goes_on(GraphExpander& in, const Item& token) const;
+};
+
+// All elements alike.
+Item GraphExpander::Decoding::constant(GraphExpander& in, DType dtype, const std::vector<int64_t>& shape, int64_t value) const {
+  size_t count = 1;
+  std::vector<Ex> extents;
+  for (const int64_t extent : shape) count *= static_cast<size_t>(extent), extents.push_back(in.ctx_.integer(extent));
+  auto bytes = std::make_shared<std::vector<std::byte>>(count * bytes_of(dtype));
+  for (size_t k = 0; k < count; ++k) ir::store_element(dtype, bytes->data(), k, {value, static_cast<double>(value)});
+  const uint32_t array = Emit(in.ctx_, in.function_, label).array("", dtype, std::move(extents), nest::Array::Kind::Const);
+  in.function_.arrays[array].data = std::make_shared<nest::ConstData>(nest::ConstData{Bytes(*bytes), bytes});
+  return Item::of(array);
+}
+
+// A cache before the first run: one sequence of no tokens.
+Item GraphExpander::Decoding::nothing_yet(GraphExpander& in, const model::Port& cache) const {
+  const model::Port& tokens = port(generation.tokens);
+  const auto* batch = tokens.shape.empty() ? nullptr : std::get_if<std::string>(&tokens.shape[0]);
+  std::vector<int64_t> shape;
+  for (size_t axis = 0; axis < cache.shape.size(); ++axis) {
+    const auto* name = std::get_if<std::string>(&cache.shape[axis]);
+    const bool is_batch = name && (name->empty() || *name == "?" ? axis == 0 : batch && *name == *batch);
+    shape.push_back(name ? is_batch : std::get<int64_t>(cache.shape[axis]));
+  }
+  return constant(in, cache.dtype, shape, 0);
+}
+
+Result<GraphExpander::Decoding::State> GraphExpander::Decoding::first_state(GraphExpander& outer) const {
+  State state;
+  if (const auto prompt = given.find(generation.tokens); prompt != given.end()) {
+    state.tokens = prompt->second;
+  } else {
+    const uint32_t start = Emit(outer.ctx_, outer.function_, label).numbers(generation.start);
+    MLC_ASSIGN(state.tokens, op(outer, "AddBatch", {start}));
+  }
+  if (!generation.mask.empty()) {
+    MLC_ASSIGN(state.mask, op(outer, "OnesLike", {state.tokens.tensor.array}));
+  }
+  if (!generation.positions.empty()) {
+    MLC_ASSIGN(state.positions, op(outer, "Positions", {state.tokens.tensor.array}));
+  }
+  for (const auto& [input, output] : generation.carry) state.caches.push_back(nothing_yet(outer, port(input)));
+  return state;
+}
+
+Status GraphExpander::Decoding::bind(GraphExpander& run, const State& state, bool is_first) const {
+  MLC_ASSIGN(const Item tokens, typed(run, generation.tokens, state.tokens));
+  run.bind(generation.tokens, tokens);
+  if (!generation.mask.empty()) {
+    MLC_ASSIGN(const Item mask, typed(run, generation.mask, state.mask));
+    run.bind(generation.mask, mask);
+  }
+  if (!generation.positions.empty()) {
+    MLC_ASSIGN(const Item positions, typed(run, generation.positions, state.positions));
+    run.bind(generation.positions, positions);
+  }
+  for (size_t k = 0; k < generation.carry.size(); ++k) run.bind(generation.carry[k].first, state.caches[k]);
+  if (!generation.again.empty()) {
+    const std::vector<int64_t> shape(port(generation.again).shape.size(), 1);
+    run.bind(generation.again, constant(run, port(generation.again).dtype, shape, is_first ? 0 : 1));
+  }
+  return ok();
+}
+
+// The token of the greatest logit behind the last one, i64 [1, 1]; of equal ones the first.
+Result<Item> GraphExpander::Decoding::chosen(GraphExpander& run) const {
+  MLC_ASSIGN(const Item logits, run.value_of(generation.logits));
+  MLC_ASSIGN(const Item last, op(run, "LastRow", {logits.tensor.array}));
+  MLC_ASSIGN(const auto best, run.call("ArgMax", 13, {{"axis", int64_t{1}}, {"keepdims", int64_t{1}}}, {last.tensor}, label));
+  return Item::of(best[0].array);
+}
+
+Result<GraphExpander::Decoding::State> GraphExpander::Decoding::after(GraphExpander& run, const State& before, const Item& token) const {
+  State state;
+  state.tokens = token;
+  if (!generation.mask.empty()) {
+    MLC_ASSIGN(const Item one, op(run, "OnesLike", {token.tensor.array}));
+    MLC_ASSIGN(const auto longer, run.call("Concat", 13, {{"axis", int64_t{1}}}, {before.mask.tensor, one.tensor}, label));
+    state.mask = Item::of(longer[0].array);
+  }
+  if (!generation.positions.empty()) {
+    MLC_ASSIGN(state.positions, op(run, "NextPosition", {before.positions.tensor.array}));
+  }
+  for (const auto& [input, output] : generation.carry) {
+    MLC_ASSIGN(Item cache, run.value_of(output));
+    state.caches.push_back(std::move(cache));
+  }
+  return state;
+}
+
+// bool []: the token ends nothing.
+Item GraphExpander::Decoding::goes_on(GraphExpander& in, const Item& token) const {
+  Emit emit(in.ctx_, in.function_, label);
+  Ex all = in.ctx_.boolean(true);
+  const Ex found = emit.load(token.tensor.array, {in.ctx_.integer(0), in.ctx_.integer(0)});
+  for (const int64_t end : generation.end) all = in.ctx_.logical_and(all, in.ctx_.binary(ir::Op::Ne, found, in.ctx_.integer(end)));
+  return Item::of(emit.truth("", all));
+}
+
+// Recursion: none; the body is expanded as any loop's.
+Result<Item> GraphExpander::generate(const model::Graph& graph, const std::map<std::string, Item>& given, const Generation& generation, const std::string& label) {
+  const Decoding decoding{graph, generation, given, label};
+  GraphExpander first(all_, function_, this);
+  for (const auto& [name, value] : given) first.bind(name, value);
+  MLC_ASSIGN(const Decoding::State start, decoding.first_state(first));
+  for (const auto& [input, output] : generation.once) first.bind(input, decoding.nothing_yet(first, decoding.port(input)));
+  MLC_RETURN_IF_ERROR(decoding.bind(first, start, /*is_first=*/true));
+  MLC_RETURN_IF_ERROR(first.expand(graph));
+  MLC_ASSIGN(const Item token, decoding.chosen(first));
+  MLC_ASSIGN(const Decoding::State second, decoding.after(first, start, token));
+  std::vector<Item> kept;
+  for (const auto& [input, output] : generation.once) {
+    MLC_ASSIGN(Item value, first.value_of(output));
+    kept.push_back(std::move(value));
+  }
+  fresh_.insert(first.fresh_.begin(), first.fresh_.end());
+  captures_.insert(captures_.end(), first.captures_.begin(), first.captures_.end());
+
+  LoopPlan plan;
+  plan.label = label;
+  plan.trips = Emit(ctx_, function_, label).constant(generation.most - 1);
+  plan.trip_count = ctx_.integer(generation.most - 1);
+  plan.condition = decoding.goes_on(*this, token).tensor.array;
+  plan.carried.push_back(second.tokens);
+  if (!generation.mask.empty()) plan.carried.push_back(second.mask);
+  if (!generation.positions.empty()) plan.carried.push_back(second.positions);
+  plan.carried.insert(plan.carried.end(), second.caches.begin(), second.caches.end());
+  plan.num_scanned = 1;
+  plan.names.assign(plan.carried.size(), "");
+  plan.names.push_back(label + ".tokens");
+  plan.run = [&](GraphExpander& body, const Item&, const Item&, const std::vector<Item>& carried) -> Result<LoopPlan::Run> {
+    Decoding::State state;
+    size_t next = 0;
+    state.tokens = carried[next++];
+    if (!generation.mask.empty()) state.mask = carried[next++];
+    if (!generation.positions.empty()) state.positions = carried[next++];
+    state.caches.assign(carried.begin() + static_cast<std::ptrdiff_t>(next), carried.end());
+    for (const auto& [name, value] : given)
+      if (name != generation.tokens) body.bind(name, body.adopt(value));
+    for (size_t k = 0; k < kept.size(); ++k) body.bind(generation.once[k].first, body.adopt(kept[k]));
+    MLC_RETURN_IF_ERROR(decoding.bind(body, state, /*is_first=*/false));
+    MLC_RETURN_IF_ERROR(body.expand(graph));
+    LoopPlan::Run run;
+    MLC_ASSIGN(const Item chosen, decoding.chosen(body));
+    MLC_ASSIGN(const Decoding::State after, decoding.after(body, state, chosen));
+    run.condition = decoding.goes_on(body, chosen);
+    run.carried.push_back(after.tokens);
+    if (!generation.mask.empty()) run.carried.push_back(after.mask);
+    if (!generation.positions.empty()) run.carried.push_back(after.positions);
+    run.carried.insert(run.carried.end(), after.caches.begin(), after.caches.end());
+    MLC_ASSIGN(const auto collected, body.call("Identity", 13, {}, {chosen.tensor}, label));  // a body gives no array twice
+    run.scanned.push_back(Item::of(collected[0].array));
+    nest::interface_names_first(body.function_);  // what is kept of the first run has names of this one's results
+    return run;
+  };
+  MLC_ASSIGN(const std::vector<Item> results, build_loop(plan));
+  return decoding.op(*this, "TokensFrom", {token.tensor.array, results.back().tensor.array});
+}
+
+}  // namespace mlc::compile

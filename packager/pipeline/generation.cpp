@@ -1,0 +1,111 @@
+#include "packager/pipeline/generation.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/problems.h"
+
+namespace mlc::pipeline {
+namespace {
+
+// What the '*' of a pattern stand for in `name`, none of them holding a '.'; nothing if it does not fit. Each takes as little as it can, but for the
+// last one, which takes the rest.
+std::optional<std::vector<std::string>> matched(std::string_view pattern, std::string_view name) {
+  std::vector<std::string> parts;  // the text between the stars
+  parts.emplace_back();
+  for (const char c : pattern) {
+    if (c == '*') parts.emplace_back();
+    else parts.back() += c;
+  }
+  if (!name.starts_with(parts[0])) return std::nullopt;
+  std::vector<std::string> found;
+  size_t at = parts[0].size();
+  for (size_t k = 1; k < parts.size(); ++k) {
+    const bool is_last = k + 1 == parts.size();
+    size_t end = at;
+    if (is_last) end = name.size() >= at + parts[k].size() && name.ends_with(parts[k]) ? name.size() - parts[k].size() : std::string_view::npos;
+    else end = name.find(parts[k], at);
+    if (end == std::string_view::npos) return std::nullopt;
+    found.emplace_back(name.substr(at, end - at));
+    if (found.back().find('.') != std::string::npos) return std::nullopt;
+    at = end + parts[k].size();
+  }
+  return at == name.size() ? std::optional(found) : std::nullopt;
+}
+
+std::string filled(std::string_view pattern, const std::vector<std::string>& texts) {
+  std::string name;
+  size_t next = 0;
+  for (const char c : pattern) {
+    if (c == '*') name += texts[next++];
+    else name += c;
+  }
+  return name;
+}
+
+class Names {
+ public:
+  Names(const Generate& step, const model::Model& model) : step_(step), model_(model) {
+    for (const model::Port& port : model.graph.outputs) outputs_.insert(port.name);
+  }
+
+  Result<compile::Generation> run() {
+    compile::Generation g;
+    g.tokens = step_.tokens, g.logits = step_.logits;
+    g.start = step_.start, g.end = step_.end, g.most = step_.most;
+    g.again = step_.again, g.mask = step_.mask, g.positions = step_.positions;
+    for (const std::string& name : {g.tokens, g.again, g.mask, g.positions})
+      if (!name.empty()) take(name);
+    if (!outputs_.count(g.logits)) add("has no output '" + g.logits + "'");
+    for (const auto& [name, id] : step_.inputs)
+      if (name != g.tokens) take(name);
+    g.carry = carried(step_.carry);
+    g.once = carried(step_.once);
+    for (const model::Port& port : model_.graph.inputs)
+      if (!fed_.count(port.name)) add("needs input '" + port.name + "', which is not in 'in', 'carry' or 'once'");
+    if (!problems_.ok()) return problems_;
+    return g;
+  }
+
+ private:
+  void add(const std::string& what) { add_problem(problems_, Status(Code::Usage, 5009, "the model " + what)); }
+
+  // An input that something feeds.
+  void take(const std::string& name) {
+    const auto& inputs = model_.graph.inputs;
+    const auto port = std::find_if(inputs.begin(), inputs.end(), [&](const model::Port& p) { return p.name == name; });
+    if (port == inputs.end()) return add("has no input '" + name + "'");
+    if (!fed_.insert(name).second) add("is given '" + name + "' twice");
+    if (port->list_depth || port->map_key != DType::None || !port->has_shape) add("takes '" + name + "' as something else than an array of known rank");
+    const bool is_number = name == step_.tokens || name == step_.mask || name == step_.positions;
+    if (is_number && port->dtype != DType::I64 && port->dtype != DType::I32) add("takes '" + name + "' as " + std::string(name_of(port->dtype)) + ", and i64 or i32 is generated");
+  }
+
+  std::vector<compile::Generation::Names> carried(const std::vector<std::pair<std::string, std::string>>& patterns) {
+    std::vector<compile::Generation::Names> names;
+    for (const auto& [input, output] : patterns) {
+      const size_t before = names.size();
+      for (const model::Port& port : model_.graph.inputs) {
+        const auto texts = matched(input, port.name);
+        if (!texts) continue;
+        names.emplace_back(port.name, filled(output, *texts));
+        take(port.name);
+        if (!outputs_.count(names.back().second)) add("has no output '" + names.back().second + "', which '" + port.name + "' is carried from");
+      }
+      if (names.size() == before) add("has no input '" + input + "'");
+    }
+    return names;
+  }
+
+  const Generate& step_;
+  const model::Model& model_;
+  std::set<std::string> outputs_, fed_;
+  Status problems_;
+};
+
+}  // namespace
+
+Result<compile::Generation> generation_of(const Generate& step, const model::Model& model) { return Names(step, model).run(); }
+
+}  // namespace mlc::pipeline
