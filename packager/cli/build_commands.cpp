@@ -33,6 +33,8 @@
 namespace mlc::cli {
 namespace {
 
+constexpr char kModelHelp[] = "ONNX file, a folder of Transformers with one, or a pipeline.json that names several";
+
 struct BuildFlags {
   compile::BuildOptions options;
   ModelFlags model;
@@ -212,7 +214,7 @@ void add_build(Program& program) {
   command.add_option("--cubin", flags->cubins, "code of CUDA that drivers need not compile, beside its text: auto, where NVIDIA's ptxas is in PATH or in /usr/local/cuda/bin; none; or for compute capabilities, 80,86,90, which needs ptxas")
       .separated_by(',').shows_default("auto");
   command.add_option("--pipeline", o.pipeline_path, "pre- and post-processing (pipeline.json)");
-  add_model_flags(command, flags->model);
+  add_model_flags(command, flags->model, kModelHelp);
   command.add_option("--tuned", flags->tuned, "records of mlpack tune, whose schedules are taken where they are better");
   command.add_flag("--tuned-by-others", flags->tuned_by_others, "also follow records that another version of mlpack has made");
   command.add_option("--id", o.id, "model id, organisation/name (default local/<file name>)");
@@ -270,7 +272,7 @@ void add_check(Program& program) {
   const Command command = program.add_command("check", "tell whether and how a model will compile",
                                               "  mlpack check model.onnx\n  mlpack check model.onnx --pipeline pipeline.json\n"
                                               "  mlpack check model.onnx --target cuda-sm80,native\n", flags->as_json);
-  command.add_option("MODEL", flags->options.model_path, "ONNX file, or a folder of Transformers with one").required();
+  command.add_option("MODEL", flags->options.model_path, kModelHelp).required();
   command.add_option("--pipeline", flags->options.pipeline_path, "pre- and post-processing (pipeline.json)");
   command.add_option("--target", flags->targets, "targets as build takes them; for those of devices it is said of each node whether it compiles for them (default: all processors)")
       .separated_by(',');

@@ -143,8 +143,8 @@ Result<compile::InterfaceChoices> interface_of(const ModelFlags& flags) {
   return choices;
 }
 
-void add_model_flags(const Command& command, ModelFlags& flags) {
-  command.add_option("MODEL", flags.path, "ONNX file, or a folder of Transformers with one").required();
+void add_model_flags(const Command& command, ModelFlags& flags, const char* model) {
+  command.add_option("MODEL", flags.path, model).required();
   add_interface_flags(command, flags);
   command.add_option("--ops", flags.operator_folders, "folder with operators of your own (*.mlop)");
   command.add_option("--forms", flags.forms, "all, or none: whether convolutions may be computed with fewer multiplications, which rounds a little more")

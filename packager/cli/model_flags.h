@@ -15,7 +15,8 @@ struct ModelFlags {
   std::vector<std::string> dims, shapes, fed, operator_folders;
   std::string forms = "all", precision = "f32", derived;
 };
-void add_model_flags(const Command& command, ModelFlags& flags);
+// `model`: what may be given as MODEL.
+void add_model_flags(const Command& command, ModelFlags& flags, const char* model);
 Status apply(const ModelFlags& flags, compile::BuildOptions& options);
 
 // Of --target, each once; Usage names all that are unknown.

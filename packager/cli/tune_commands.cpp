@@ -106,7 +106,7 @@ void add_tune_commands(Program& program) {
                                               "  mlpack tune model.onnx -o model.tuning\n"
                                               "  mlpack tune bert.onnx --at batch=1 --at sequence=128 -o bert.tuning\n",
                                               flags->as_json);
-  add_model_flags(command, flags->model);
+  add_model_flags(command, flags->model, "ONNX file, or a folder of Transformers with one");
   command.add_option("-o,--output", flags->output, "the records; what the file holds already is kept").required();
   command.add_option("--target", flags->target, "the target to measure; it must run here").shows_default();
   command.add_option("--at", flags->at, "value of a free extent, NAME=N, at which times are taken");

@@ -72,6 +72,20 @@ std::string inputs(uint64_t count) {
          R"(},"out":{"y":"y"}}],"outputs":["y"]})";
 }
 
+std::string programs(uint64_t count) {
+  std::string names;
+  for (uint64_t i = 0; i < count; ++i) names += (i ? ",\"a" : "\"a") + std::to_string(i) + R"(":"m.onnx")";
+  return R"({"mlc_pipeline":1,"programs":{)" + names + R"(},"inputs":{"a":{"accept":["application/x-npy"]}},"steps":[{"op":"sigmoid","in":"a","out":"y"}],"outputs":["y"]})";
+}
+// A step with so many first tokens and pairs of caches.
+std::string generate(uint64_t starts, uint64_t carried) {
+  std::string tokens, pairs;
+  for (uint64_t i = 0; i < starts; ++i) tokens += i ? ",1" : "1";
+  for (uint64_t i = 0; i < carried; ++i) pairs += (i ? ",\"p" : "\"p") + std::to_string(i) + R"(":"q")";
+  return R"({"mlc_pipeline":1,"inputs":{"a":{"accept":["application/x-npy"]}},"steps":[{"op":"generate","program":"main","in":{"x":"a"},"tokens":"ids","logits":"l","start":[)" +
+         tokens + R"(],"end":[2],"max":9,"carry":{)" + pairs + R"(},"out":"y"}],"outputs":["y"]})";
+}
+
 std::string good_statement() {
   Statement s;
   s.model_id = "org/name";
@@ -115,6 +129,9 @@ TEST_CASE("limits of pipelines") {
       {"pipeline.bytes", 1 << 20, [](uint64_t n) { return reads_pipeline(filled(steps(1), n)); }, "at most 1048576"},
       {"pipeline.depth", 16, [](uint64_t n) { return json(nested(n)); }, "nested deeper than 16"},
       {"pipeline.values", 100'000, [](uint64_t n) { return json(zeros(n)); }, "more than 100000"},
+      {"pipeline.programs", 64, [](uint64_t n) { return reads_pipeline(programs(n)); }, "no object of 1 to 64 models"},
+      {"pipeline.starts", 4'096, [](uint64_t n) { return reads_pipeline(generate(n, 1)); }, "no list of 1 to 4096 tokens"},
+      {"pipeline.carried", 1'024, [](uint64_t n) { return reads_pipeline(generate(1, n)); }, "of at most 1024"},
       {"pipeline.steps", 1'000, [](uint64_t n) { return reads_pipeline(steps(n)); }, "1001 steps, at most 1000"},
       {"pipeline.inputs", 1'000, [](uint64_t n) { return reads_pipeline(inputs(n)); }, "expected 1 to 1000"},
       {"list.lines", 1 << 20, [](uint64_t n) { return lines(std::string(n, '\n')); }, "at most 1048576", false, 96},
