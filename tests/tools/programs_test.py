@@ -9,6 +9,7 @@ from onnx_file import model, node, port, tensor
 from pipeline_test import png
 from tool_test import Skipped, main
 
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "speech"
 SHARED = pathlib.Path(__file__).resolve().parents[3] / "shared" / "models"
 
 
@@ -221,25 +222,11 @@ def speech_becomes_text(t):
     """Moonshine: sound to the tokens of what was said, in one file."""
     if not SHARED.is_dir():
         raise Skipped("needs ../shared/models")
-    for name in ("moonshine_tiny_encoder_int8.onnx", "moonshine_tiny_decoder_int8.onnx"):
-        shutil.copy(SHARED / name, t.dir)
-    pieces = dict(line.split("\t") for line in (SHARED / "moonshine_pieces.txt").read_text().splitlines())
-    vocabulary = {piece: int(number) for number, piece in pieces.items()}
-    tokenizer = {"version": "1.0", "added_tokens": [{"id": 1, "content": "<s>", "special": True, "lstrip": False, "rstrip": False, "normalized": False, "single_word": False},
-                                                    {"id": 2, "content": "</s>", "special": True, "lstrip": False, "rstrip": False, "normalized": False, "single_word": False}],
-                 "normalizer": None, "pre_tokenizer": None, "post_processor": None,
-                 "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
-                 "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "<s>"}}
-    (t.dir / "tokenizer.json").write_text(json.dumps(tokenizer))
-    pipeline = {"mlc_pipeline": 1, "programs": {"listen": {"model": "moonshine_tiny_encoder_int8.onnx", "dims": {"batch_size": 1}}, "write": {"model": "moonshine_tiny_decoder_int8.onnx", "dims": {"batch_size": 1}}},
-                "inputs": {"speech": {"accept": ["audio/wav"]}},
-                "steps": [{"op": "decode_audio", "in": "speech", "channels": "mean", "rate": 16000}, {"op": "new_axis", "at": 0, "out": "samples"},
-                          {"op": "run", "program": "listen", "in": {"input_values": "samples"}, "out": {"last_hidden_state": "heard"}},
-                          {"op": "generate", "program": "write", "in": {"encoder_hidden_states": "heard"}, "tokens": "input_ids", "logits": "logits", "start": [1], "end": [2], "max": 194,
-                           "again": "use_cache_branch", "carry": {"past_key_values.*.decoder.*": "present.*.decoder.*"}, "once": {"past_key_values.*.encoder.*": "present.*.encoder.*"}, "out": "ids"},
-                          {"op": "detokenize", "tokenizer": "tokenizer.json", "skip_special": True, "out": "text"}],
-                "outputs": ["text"]}
-    t.run("mlpack", "build", write(t, "speech.json", pipeline), "-o", "speech.mlc", "--target", "native")
+    for name in ("encoder", "decoder"):
+        shutil.copy(SHARED / f"moonshine_tiny_{name}_int8.onnx", t.dir / f"{name}.onnx")
+    for name in ("pipeline.json", "tokenizer.json"):
+        shutil.copy(EXAMPLE / name, t.dir)
+    t.run("mlpack", "build", "pipeline.json", "-o", "speech.mlc", "--target", "native")
     for file, text in (("speech_goforward.wav", "Go forward ten meters."), ("speech_espeak.wav", "One file runs on every machine, and it is signed.")):
         for args in ((), ("--variant", "portable")):
             found = run(t, "speech.mlc", "-i", SHARED / file, *args)["text"]
