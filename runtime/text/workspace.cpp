@@ -26,7 +26,8 @@ Workspace& workspace_of(const Compiled& tokenizer) {
 }
 
 void put_back(Workspace& workspace) {
-  const Chars* const lists[] = {&workspace.original, &workspace.part, &workspace.pieces.chars, &workspace.normalizer.scratch, &workspace.splitter.scratch.chars};
+  const Workspace& w = workspace;
+  const Chars* const lists[] = {&w.original, &w.part, &w.pieces.chars, &w.normalizer.scratch, &w.splitter.scratch.chars};
   bool large = false;
   for (const Chars* list : lists) large |= list->capacity() > 2 * kKeptChars;
   if (!large) return;

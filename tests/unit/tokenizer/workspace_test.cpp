@@ -91,7 +91,8 @@ TEST_CASE("ASCII goes through one table as through the steps") {
   for (const char* steps : {R"({"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true})",
                             R"({"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"}]})",
                             R"({"type": "Sequence", "normalizers": [{"type": "Nmt"}, {"type": "NFD"}, {"type": "StripAccents"}]})",
-                            R"({"type": "Sequence", "normalizers": [{"type": "Lowercase"}, {"type": "Replace", "pattern": {"String": "a"}, "content": "bb"}]})"}) {
+                            R"({"type": "Sequence", "normalizers": [{"type": "Lowercase"}, {"type": "Replace", "pattern": {"String": "a"},
+                              "content": "bb"}]})"}) {
     const Made made = make(test::tokenizer_json(R"({"type": "WordLevel", "unk_token": "u", "vocab": {"u": 0}})", std::string("\"normalizer\": ") + steps));
     for (char first = 0; first >= 0 && first < 127; ++first) {
       for (char second = 0; second >= 0 && second < 127; ++second) {
