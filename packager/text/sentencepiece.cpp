@@ -271,7 +271,8 @@ class Maker {
       for (size_t begin = 0; begin < piece.text.size(); ++begin) {
         uint32_t state = Trie::kRoot;
         for (size_t at = begin; at < piece.text.size(); ++at) {
-          if (steps_left-- == 0) return refuse("has symbols of the user whose comparison with its charsmap takes more than " + std::to_string(kMaxSymbolSteps) + " steps");
+          if (steps_left-- == 0)
+            return refuse("has symbols of the user whose comparison with its charsmap takes more than " + std::to_string(kMaxSymbolSteps) + " steps");
           if ((state = keys.step(state, static_cast<uint8_t>(piece.text[at]))) == kNone) break;
           if (keys.value(state) != 0) return refuse("has the symbol '" + piece.text + "', which its own charsmap changes; that is not covered");
         }
