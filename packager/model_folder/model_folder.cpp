@@ -89,10 +89,14 @@ class Describer {
   Result<Description> run() {
     if (!is_there(folder_ + "/tokenizer.json")) return Status(Code::NotFound, "{} has no tokenizer.json", folder_).hint("--pipeline FILE says what goes in and out");
     MLC_ASSIGN(const File config, File::read(folder_, "config.json"));
+    const bool is_encoder = is_there(folder_ + "/modules.json");
+    const JsonValue* labels = config.find("id2label");
+    ranks_ = !is_encoder && labels && labels->is(Kind::Object) && labels->size() == 1;
     MLC_ASSIGN(const std::string tokenize, tokenize_step(config));
     steps_ = tokenize;
-    MLC_RETURN_IF_ERROR(is_there(folder_ + "/modules.json") ? sentence_steps() : class_steps(config));
-    out_.pipeline = "{\"mlc_pipeline\": 1, \"inputs\": {\"text\": {\"accept\": [\"text/plain\"]}}, \"steps\": [\n" + steps_ + "],\n \"outputs\": [\"" + answer_ + "\"]}\n";
+    MLC_RETURN_IF_ERROR(is_encoder ? sentence_steps() : ranks_ ? score_steps(config) : class_steps(config));
+    const std::string accepts = ": {\"accept\": [\"text/plain\"]}", inputs = ranks_ ? "\"query\"" + accepts + ", \"text\"" + accepts : "\"text\"" + accepts;
+    out_.pipeline = "{\"mlc_pipeline\": 1, \"inputs\": {" + inputs + "}, \"steps\": [\n" + steps_ + "],\n \"outputs\": [\"" + answer_ + "\"]}\n";
     return std::move(out_);
   }
 
@@ -107,12 +111,12 @@ class Describer {
     MLC_RETURN_IF_ERROR(sentences.knows({"max_seq_length", "do_lower_case"}));
     MLC_ASSIGN(const bool lower, sentences.flag("do_lower_case", false));
     if (lower) return sentences.wrong("do_lower_case", "is true, and small letters before the tokenizer are not understood");
-    // Of the first file that says it.
+    // Of the first file that says it; the library takes the shorter one for pairs.
     int64_t length = -1;
     for (const auto& [file, key] : {std::pair{&sentences, "max_seq_length"}, {&tokenizer, "model_max_length"}, {&config, "max_position_embeddings"}}) {
       MLC_ASSIGN(const int64_t found, file->whole(key));
       if (found == 0 || found < -1) return file->wrong(key, "is below 1");
-      if (length < 0 && found > 0 && found < kNoLength) length = found;
+      if ((length < 0 || (ranks_ && found < length)) && found > 0 && found < kNoLength) length = found;
     }
     MLC_ASSIGN(const std::string cut, tokenizer.side("truncation_side"));
     MLC_ASSIGN(const std::string padded, tokenizer.side("padding_side"));
@@ -130,8 +134,9 @@ class Describer {
     in_ = in;
     takes_mask_ = in.find("attention_mask") != in.npos;
     tokens_out_ = out;
-    return "  {\"op\": \"tokenize\", \"in\": \"text\", \"tokenizer\": \"tokenizer.json\", \"special_tokens\": true,\n   \"truncate\": " +
-           (length > 0 ? "{\"max\": " + std::to_string(length) + ", \"side\": \"" + cut + "\"}" : std::string("\"none\"")) + ", \"pad\": {\"to\": " +
+    const std::string texts = ranks_ ? "{\"first\": \"query\", \"second\": \"text\"}" : "\"text\"";
+    return "  {\"op\": \"tokenize\", \"in\": " + texts + ", \"tokenizer\": \"tokenizer.json\", \"special_tokens\": true,\n   \"truncate\": " +
+           (length > 0 ? "{\"max\": " + std::to_string(length) + ", \"side\": \"" + cut + (ranks_ ? "\", \"cut\": \"longest\"}" : "\"}") : std::string("\"none\"")) + ", \"pad\": {\"to\": " +
            (fixed.empty() ? "\"longest\"" : fixed) + ", \"side\": \"" + padded + "\", \"id\": " + std::to_string(pad) + "},\n";
   }
 
@@ -180,10 +185,10 @@ class Describer {
                                       "pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens", "pooling_mode_lasttoken", "include_prompt"}));
     std::string how;
     for (const auto& [key, name] : {std::pair{"pooling_mode_cls_token", "first"}, {"pooling_mode_mean_tokens", "mean"}, {"pooling_mode_max_tokens", "max"},
-                                    {"pooling_mode_lasttoken", "last"}, {"pooling_mode_mean_sqrt_len_tokens", ""}, {"pooling_mode_weightedmean_tokens", ""}}) {
+                                    {"pooling_mode_lasttoken", "last"}, {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len"},
+                                    {"pooling_mode_weightedmean_tokens", "weightedmean"}}) {
       MLC_ASSIGN(const bool is_on, config.flag(key, false));
       if (!is_on) continue;
-      if (!*name) return config.wrong(key, "is true, which is not understood");
       if (!how.empty()) return config.wrong(key, "is true beside another one, which is not understood");
       how = name;
     }
@@ -196,7 +201,6 @@ class Describer {
     const JsonValue* labels = config.find("id2label");
     if (!gives("logits") || !labels || !labels->is(Kind::Object))
       return config.wrong("id2label", "does not name classes of 'logits', and there is no modules.json: what the answer is is not known");
-    if (labels->size() < 2) return config.wrong("id2label", "has one label: whether texts or pairs are scored is not known");
     std::vector<std::string_view> names(labels->size());
     for (const auto& [key, label] : labels->members()) {
       uint32_t number = 0;
@@ -222,11 +226,32 @@ class Describer {
     return ok();
   }
 
+  // One label: a model that ranks texts for a query, as CrossEncoder of sentence-transformers has it.
+  Status score_steps(const File& config) {
+    if (!gives("logits")) return config.wrong("id2label", "has one label, and the model does not give 'logits'");
+    // Newer versions of the library have it in an object of their own.
+    std::string key = "sbert_ce_default_activation_function";
+    const JsonValue* activation = config.find(key);
+    if (const JsonValue* own = config.find("sentence_transformers"); own && own->is(Kind::Object) && own->find("activation_fn")) {
+      key = "sentence_transformers.activation_fn";
+      activation = own->find("activation_fn");
+    }
+    const JsonValue* problem = config.find("problem_type");
+    if (!activation && problem && problem->text() == "regression")
+      return config.wrong("problem_type", "is regression: whether the score is a sigmoid is not known");
+    const std::string_view path = activation ? activation->text() : "Sigmoid", name = path.substr(path.rfind('.') + 1);
+    if (name != "Sigmoid" && name != "Identity") return config.wrong(key, "is '" + std::string(path.substr(0, 80)) + "', expected Sigmoid or Identity");
+    answer_ = "score";
+    add_run("logits", name == "Identity" ? answer_ : "logits", false);
+    if (name == "Sigmoid") steps_ += ",\n  {\"op\": \"sigmoid\", \"in\": \"logits\", \"out\": \"score\"}";
+    return ok();
+  }
+
   const std::string& folder_;
   const model::Model& model_;
   Description out_;
   std::string steps_, in_, tokens_out_, answer_;
-  bool takes_mask_ = false;
+  bool takes_mask_ = false, ranks_ = false;
 };
 
 }  // namespace

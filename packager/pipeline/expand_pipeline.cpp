@@ -394,7 +394,8 @@ class Expander {
   // Floats [texts, tokens, columns] and which of the tokens count, [texts, tokens].
   Status expand(const Pool& s) {
     static constexpr std::pair<Pool::How, const char*> kNames[] = {
-        {Pool::How::Mean, "mean"}, {Pool::How::First, "first"}, {Pool::How::Last, "last"}, {Pool::How::Max, "max"}};
+        {Pool::How::Mean, "mean"}, {Pool::How::MeanSqrtLen, "mean_sqrt_len"}, {Pool::How::WeightedMean, "weightedmean"},
+        {Pool::How::First, "first"}, {Pool::How::Last, "last"}, {Pool::How::Max, "max"}};
     const auto* name = std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& entry) { return entry.first == s.how; });
     lang::Call call = call_of("Pool", {{"how", std::string(name->second)}}, "mlc.pipeline");
     call.inputs = {in(), values_.at(step_->in.at(1))};

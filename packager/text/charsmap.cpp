@@ -5,7 +5,7 @@
 namespace mlc::text {
 namespace {
 
-constexpr size_t kMaxKeys = 1u << 20, kMaxUnits = 4u << 20;
+constexpr size_t kMaxKeys = 1u << 20, kMaxKeyBytes = 64u << 20, kMaxUnits = 4u << 20;
 
 // A unit of Darts: whether a text ends behind it, the byte that leads to it, and where its children are.
 class Units {
@@ -50,11 +50,13 @@ Status read_charsmap(std::string_view bytes, const std::string& path, Draft& dra
   };
   std::vector<Node> todo{{Units::offset(units[0]), 0, 0}};
   std::string key;
+  size_t key_bytes = 0;
   for (size_t seen = 0; !todo.empty(); ++seen) {
     const Node node = todo.back();
     todo.pop_back();
     if (seen > kMaxUnits || draft.charsmap.size() > kMaxKeys || node.depth > kMaxTokenLen)
       return Status(Code::Unsupported, "{} has more than {} keys or one of more than {} bytes", path, uint64_t{kMaxKeys}, kMaxTokenLen);
+    if (key_bytes > kMaxKeyBytes) return Status(Code::Unsupported, "{} has keys of more than {} bytes in all", path, uint64_t{kMaxKeyBytes});
     if (node.depth > 0) key.resize(node.depth - 1), key.push_back(static_cast<char>(node.byte));
     for (uint32_t c = 255; c > 0; --c) {
       const uint32_t at = node.children ^ c;
@@ -66,6 +68,7 @@ Status read_charsmap(std::string_view bytes, const std::string& path, Draft& dra
       if (value > texts.size()) return Status(Code::Malformed, "{} has a key whose text lies outside of it", path);
       const size_t end = std::min(texts.find('\0', value), texts.size());
       if (end - value > kMaxTokenLen) return Status(Code::Unsupported, "{} has a text of more than {} bytes", path, kMaxTokenLen);
+      key_bytes += key.size() + 1;
       draft.charsmap.push_back({key + static_cast<char>(c), static_cast<uint32_t>(draft.charsmap_texts.size())});
       draft.charsmap_texts.push_back({all.offset + value, static_cast<uint32_t>(end - value)});
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <unordered_map>
 
 #include "base/text.h"
 #include "packager/text/charsmap.h"
@@ -13,6 +12,9 @@ namespace mlc::text {
 namespace {
 
 constexpr std::string_view kMeta = "\xE2\x96\x81";  // what stands for a blank
+
+// Those of all vocabularies in use take a hundredth.
+constexpr uint64_t kMaxSymbolSteps = 1u << 26;
 
 enum class Type : uint64_t { Normal = 1, Unknown = 2, Control = 3, UserDefined = 4, Unused = 5, Byte = 6 };
 
@@ -197,20 +199,34 @@ class Maker {
     for (const SentencePiece& piece : file_.pieces) order.push_back(piece.score);
     std::sort(order.begin(), order.end(), std::greater<>());
     order.erase(std::unique(order.begin(), order.end()), order.end());
+    // One walk from each end of a text finds all pieces that it begins or ends with.
+    std::vector<NamedNumber> texts, backwards;
+    for (const auto& [text, id] : draft_.vocabulary) {
+      texts.push_back({text, id});
+      backwards.push_back({std::string(text.rbegin(), text.rend()), id});
+    }
+    const std::vector<std::byte> units = make_trie(std::move(texts)), reverse_units = make_trie(std::move(backwards));
+    const Trie begins(units), ends(reverse_units);
+    std::vector<uint32_t> right;  // by the place where it begins
     for (const auto& [text, id] : draft_.vocabulary) {
       const float score = file_.pieces[id].score;
       const auto rank = static_cast<uint32_t>(std::lower_bound(order.begin(), order.end(), score, std::greater<>()) - order.begin());
-      uint32_t unused = 0;
+      right.assign(text.size(), kNone);
+      uint32_t state = Trie::kRoot, unused = 0;
+      for (size_t at = text.size(); at-- > 0 && (state = ends.step(state, static_cast<uint8_t>(text[at]))) != kNone;)
+        if (ends.value(state) != 0) right[at] = ends.value(state) - 1;
+      state = Trie::kRoot;
       for (size_t at = 0; at < text.size();) {
         const unsigned size = decode_utf8(text, at, unused);
         if (size == 0) return malformed("has the piece " + std::to_string(id) + ", which is no UTF-8");
-        if (file_.pieces[id].type == Type::Normal && size < text.size() && !draft_.vocabulary.contains(text.substr(at, size)))
+        if (file_.pieces[id].type == Type::Normal && size < text.size() && begins.find(std::string_view(text).substr(at, size)) == kNone)
           return refuse("has the piece '" + text + "' with a character that is no piece, which is not covered");
+        state = begins.walk(state, std::string_view(text).substr(at, size));
         at += size;
         if (at == text.size()) break;
-        const auto left = draft_.vocabulary.find(std::string_view(text).substr(0, at)), right = draft_.vocabulary.find(std::string_view(text).substr(at));
-        if (left == draft_.vocabulary.end() || right == draft_.vocabulary.end()) continue;
-        draft_.merges.push_back({left->second, right->second, rank, id});
+        if (begins.value(state) == 0 || right[at] == kNone) continue;
+        if (draft_.merges.size() == kMaxCompiledLen / sizeof(Merge)) return refuse("has more merges than a compiled tokenizer holds");
+        draft_.merges.push_back({begins.value(state) - 1, right[at], rank, id});
       }
     }
     return ok();
@@ -242,17 +258,23 @@ class Maker {
 
   // The library leaves a user's symbols as they are in texts; so they must be what the charsmap makes of them.
   Status symbols_stay() const {
-    std::unordered_map<std::string_view, uint32_t> keys;
-    size_t longest = 0;
-    for (const NamedNumber& one : draft_.charsmap) keys[one.text] = one.number, longest = std::max(longest, one.text.size());
+    const auto is_users = [](const SentencePiece& piece) { return piece.type == Type::UserDefined; };
+    if (std::none_of(file_.pieces.begin(), file_.pieces.end(), is_users)) return ok();
+    std::vector<NamedNumber> changed;
+    for (const NamedNumber& key : draft_.charsmap)
+      if (key.text != kMeta && draft_.text_of(draft_.charsmap_texts[key.number]) != key.text) changed.push_back(key);
+    const std::vector<std::byte> units = make_trie(std::move(changed));
+    const Trie keys(units);
+    uint64_t steps_left = keys.empty() ? 0 : kMaxSymbolSteps;
     for (const SentencePiece& piece : file_.pieces) {
-      if (piece.type != Type::UserDefined) continue;
-      const std::string_view text = piece.text;
-      for (size_t at = 0; at < text.size(); ++at) {
-        for (size_t size = 1; size <= std::min(longest, text.size() - at); ++size) {
-          const auto key = keys.find(text.substr(at, size));
-          if (key != keys.end() && key->first != kMeta && draft_.text_of(draft_.charsmap_texts[key->second]) != key->first)
-            return refuse("has the symbol '" + piece.text + "', which its own charsmap changes; that is not covered");
+      if (!is_users(piece) || keys.empty()) continue;
+      for (size_t begin = 0; begin < piece.text.size(); ++begin) {
+        uint32_t state = Trie::kRoot;
+        for (size_t at = begin; at < piece.text.size(); ++at) {
+          if (steps_left-- == 0)
+            return refuse("has symbols of the user whose comparison with its charsmap takes more than " + std::to_string(kMaxSymbolSteps) + " steps");
+          if ((state = keys.step(state, static_cast<uint8_t>(piece.text[at]))) == kNone) break;
+          if (keys.value(state) != 0) return refuse("has the symbol '" + piece.text + "', which its own charsmap changes; that is not covered");
         }
       }
     }

@@ -32,7 +32,8 @@ void replace_matches(const Compiled& tokenizer, const Step& step, std::string& t
   std::vector<Char> in;
   for (const uint32_t c : points) in.push_back({c, 0, 0});
   Chars out(token.size() * std::max<uint64_t>(step.other.length, 1));
-  replace_pattern(tokenizer, step, in, out);
+  PatternSpace space;
+  replace_pattern(tokenizer, step, in, out, space);
   token.clear();
   for (size_t i = 0; i < out.size(); ++i) append_utf8(token, out[i].code_point);
 }

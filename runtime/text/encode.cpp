@@ -2,9 +2,7 @@
 
 #include "base/text.h"
 #include "runtime/text/finish.h"
-#include "runtime/text/models.h"
-#include "runtime/text/normalize.h"
-#include "runtime/text/split.h"
+#include "runtime/text/workspace.h"
 
 namespace mlc::text {
 namespace {
@@ -23,42 +21,42 @@ Status not_all(const Chars& chars, uint64_t memory) {
   return Status(Code::Resource, "a pattern of the tokenizer takes too many steps in this text").hint("cut the text into parts");
 }
 
-Result<Chars> decode(std::string_view text, uint64_t memory) {
+Status decode(std::string_view text, uint64_t memory, Chars& chars) {
   const uint64_t most = memory / kBytesPerChar;
   if (text.size() / 4 > most) return too_large(memory);
-  Chars chars(most);
+  chars.reset(most);
   chars.reserve(text.size());
   uint32_t position = 0;
   for (size_t at = 0; at < text.size(); ++position) {
-    uint32_t c = 0;
-    const unsigned size = decode_utf8(text, at, c);
+    auto c = uint32_t{static_cast<uint8_t>(text[at])};
+    const unsigned size = c < 0x80 ? 1 : decode_utf8(text, at, c);
     if (size == 0) return Status(Code::Usage, "the text is no UTF-8: byte {} is wrong", uint64_t{at});
     chars.add({c, position, position + 1});
     at += size;
   }
-  if (chars.overflowed()) return too_large(memory);
-  return chars;
+  return chars.overflowed() ? too_large(memory) : ok();
 }
 
 // Cuts added tokens out of the text, normalises what stands between, cuts again.
-void normalize_pieces(const Compiled& tokenizer, const Chars& original, Pieces& out, Chars& scratch) {
-  std::vector<Piece> raw;
-  cut_added(tokenizer, tokenizer.added_trie(), original, {0, static_cast<uint32_t>(original.size())}, raw);
-  Chars part(original.room() + original.size());
-  part.reserve(original.size()), out.chars.reserve(original.size());
-  for (const Piece& piece : raw) {
-    part.clear();
-    part.add(std::span(original.data() + piece.begin, piece.end - piece.begin));
-    if (piece.added == kNone) normalize(tokenizer, part, scratch);
-    const auto begin = static_cast<uint32_t>(out.chars.size());
-    out.chars.add(std::span(part.data(), part.size()));
-    if (part.gave_up()) out.chars.give_up();
-    if (part.overflowed()) out.chars.overflow();
-    if (out.chars.overflowed()) return;
-    const Piece placed{begin, static_cast<uint32_t>(out.chars.size()), piece.added};
+void normalize_pieces(const Compiled& tokenizer, uint64_t most, Workspace& w) {
+  Chars& out = w.pieces.chars;
+  w.raw.clear(), w.pieces.pieces.clear();
+  w.added.cut(tokenizer, tokenizer.added_trie(), w.original, {0, static_cast<uint32_t>(w.original.size())}, w.raw);
+  w.part.reset(most), w.normalizer.scratch.reset(most), out.reset(most);
+  w.part.reserve(w.original.size()), out.reserve(w.original.size());
+  for (const Piece& piece : w.raw) {
+    w.part.clear();
+    w.part.add(std::span(w.original.data() + piece.begin, piece.end - piece.begin));
+    if (piece.added == kNone) normalize(tokenizer, w.part, w.normalizer);
+    const auto begin = static_cast<uint32_t>(out.size());
+    out.add(std::span(w.part.data(), w.part.size()));
+    if (w.part.gave_up()) out.give_up();
+    if (w.part.overflowed()) out.overflow();
+    if (out.overflowed()) return;
+    const Piece placed{begin, static_cast<uint32_t>(out.size()), piece.added};
     if (placed.begin == placed.end) continue;
-    if (piece.added != kNone) out.pieces.push_back(placed);
-    else cut_added(tokenizer, tokenizer.normalized_trie(), out.chars, placed, out.pieces);
+    if (piece.added != kNone) w.pieces.pieces.push_back(placed);
+    else w.normalized.cut(tokenizer, tokenizer.normalized_trie(), out, placed, w.pieces.pieces);
   }
 }
 
@@ -73,43 +71,40 @@ Token added_token(const Compiled& tokenizer, const Chars& chars, const Piece& pi
   return token;
 }
 
-Result<std::vector<Token>> tokenize(const Compiled& tokenizer, std::string_view text, uint64_t memory) {
-  MLC_ASSIGN(Chars original, decode(text, memory));
-  std::vector<Token> tokens;
-  if (original.size() == 0) return tokens;
+Status tokenize(const Compiled& tokenizer, std::string_view text, uint64_t memory, Workspace& w, std::vector<Token>& tokens) {
+  tokens.clear();
+  MLC_RETURN_IF_ERROR(decode(text, memory, w.original));
+  if (w.original.size() == 0) return ok();
   const uint64_t most = memory / kBytesPerChar;
-  Pieces pieces{Chars(most), {}}, scratch{Chars(most), {}};
-  normalize_pieces(tokenizer, original, pieces, scratch.chars);
-  if (!pieces.chars.overflowed()) split(tokenizer, pieces, scratch);
-  if (pieces.chars.overflowed()) return not_all(pieces.chars, memory);
-  tokens.reserve(pieces.pieces.size());
-  WordTokenizer words(tokenizer);
-  for (uint32_t i = 0; i < pieces.pieces.size(); ++i) {
-    const Piece& piece = pieces.pieces[i];
-    if (piece.added != kNone) tokens.push_back(added_token(tokenizer, pieces.chars, piece, i));
-    else words.run({pieces.chars.data() + piece.begin, piece.end - piece.begin}, i, tokens);
+  normalize_pieces(tokenizer, most, w);
+  w.splitter.scratch.chars.reset(most);
+  if (!w.pieces.chars.overflowed()) split(tokenizer, w.pieces, w.splitter);
+  if (w.pieces.chars.overflowed()) return not_all(w.pieces.chars, memory);
+  tokens.reserve(w.pieces.pieces.size());
+  WordTokenizer words(tokenizer, w.words);
+  const Chars& chars = w.pieces.chars;
+  for (uint32_t i = 0; i < w.pieces.pieces.size(); ++i) {
+    const Piece& piece = w.pieces.pieces[i];
+    if (piece.added != kNone) tokens.push_back(added_token(tokenizer, chars, piece, i));
+    else words.run({chars.data() + piece.begin, piece.end - piece.begin}, i, tokens);
   }
-  return tokens;
+  return ok();
 }
 
-}  // namespace
-
-Result<std::vector<Encoding>> encode(const Compiled& tokenizer, const Texts& texts, const EncodeOptions& options) {
+Result<std::vector<Encoding>> encode_in(const Compiled& tokenizer, const Texts& texts, const EncodeOptions& options, Workspace& w) {
   const uint64_t share = texts.second ? options.memory / 2 : options.memory;
-  MLC_ASSIGN(const std::vector<Token> first, tokenize(tokenizer, texts.first, share));
-  std::vector<Token> second;
-  if (texts.second) {
-    MLC_ASSIGN(second, tokenize(tokenizer, *texts.second, share));
-  }
-  return finish(tokenizer, {texts, first, second}, options);
+  MLC_RETURN_IF_ERROR(tokenize(tokenizer, texts.first, share, w, w.tokens[0]));
+  w.tokens[1].clear();
+  if (texts.second) MLC_RETURN_IF_ERROR(tokenize(tokenizer, *texts.second, share, w, w.tokens[1]));
+  return finish(tokenizer, {texts, w.tokens[0], w.tokens[1]}, options);
 }
 
-Result<std::vector<Encoding>> encode_batch(const Compiled& tokenizer, std::span<const Texts> texts, const EncodeOptions& options) {
+Result<std::vector<Encoding>> encode_all(const Compiled& tokenizer, std::span<const Texts> texts, const EncodeOptions& options, Workspace& w) {
   std::vector<Encoding> all;
   EncodeOptions each = options;
   each.padding.reset();
   for (size_t i = 0; i < texts.size(); ++i) {
-    auto encodings = encode(tokenizer, texts[i], each);
+    auto encodings = encode_in(tokenizer, texts[i], each, w);
     if (!encodings.ok()) {
       Status why = std::move(encodings).status();
       if (texts.size() > 1) return std::move(why).note("text " + std::to_string(i + 1) + " of " + std::to_string(texts.size()));
@@ -124,10 +119,26 @@ Result<std::vector<Encoding>> encode_batch(const Compiled& tokenizer, std::span<
   return all;
 }
 
+}  // namespace
+
+Result<std::vector<Encoding>> encode(const Compiled& tokenizer, const Texts& texts, const EncodeOptions& options) {
+  Workspace& w = workspace_of(tokenizer);
+  auto encodings = encode_in(tokenizer, texts, options, w);
+  return put_back(w), std::move(encodings);
+}
+
+Result<std::vector<Encoding>> encode_batch(const Compiled& tokenizer, std::span<const Texts> texts, const EncodeOptions& options) {
+  Workspace& w = workspace_of(tokenizer);
+  auto encodings = encode_all(tokenizer, texts, options, w);
+  return put_back(w), std::move(encodings);
+}
+
 Result<std::string> normalized(const Compiled& tokenizer, std::string_view text, uint64_t memory) {
-  MLC_ASSIGN(Chars chars, decode(text, memory));
-  Chars scratch(memory / kBytesPerChar);
-  normalize(tokenizer, chars, scratch);
+  Chars chars;
+  MLC_RETURN_IF_ERROR(decode(text, memory, chars));
+  NormalizerSpace space(tokenizer);
+  space.scratch.reset(memory / kBytesPerChar);
+  normalize(tokenizer, chars, space);
   if (chars.overflowed()) return not_all(chars, memory);
   std::string out;
   for (size_t i = 0; i < chars.size(); ++i) append_utf8(out, chars[i].code_point);

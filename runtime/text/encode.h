@@ -4,7 +4,8 @@
 //   MLC_ASSIGN(auto encodings, text::encode(tokenizer, {"a text"}, options));    any number of threads at once
 //
 // The first encoding is the answer; more follow where a text was cut and `stride` or the rest is asked for. Memory is
-// bounded by `EncodeOptions::memory`, time by n log n of the text's length (spec/tokenizer.md has the factors).
+// bounded by `EncodeOptions::memory`, time by n log n of the text's length (spec/tokenizer.md has the factors). Beyond it a
+// thread keeps, until it ends, a few megabytes for each of the last four tokenizers that it had, words of its texts among them.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "runtime/text/pattern.h"
 
 namespace mlc::text {
 namespace {
@@ -200,8 +199,8 @@ class ClusterMapper {
  public:
   ClusterMapper(const Compiled& tokenizer, std::span<const Char> in, Chars& out) : tokenizer_(tokenizer), in_(in), out_(out), rewriter_(in, out) {}
 
-  void run(uint32_t clusters) {
-    PatternMatcher matcher(tokenizer_, clusters);
+  void run(uint32_t clusters, PatternSpace& space) {
+    PatternMatcher matcher(tokenizer_, clusters, space);
     matcher.begin(in_);
     uint32_t done = 0;
     for (uint32_t begin = 0, end = 0; matcher.next(begin, end) && !out_.overflowed(); done = end) {
@@ -248,7 +247,7 @@ class ClusterMapper {
   int64_t held_change_ = 0;
 };
 
-void apply(const Compiled& tokenizer, const Step& step, std::span<const Char> in, Chars& out) {
+void apply(const Compiled& tokenizer, const Step& step, std::span<const uint32_t> text, std::span<const Char> in, Chars& out, PatternSpace& space) {
   const auto is = [&](const Char& c) { return (tokenizer.class_of(c.code_point) & step.a) != 0; };
   switch (step.kind) {
     case StepKind::Remove:
@@ -268,16 +267,16 @@ void apply(const Compiled& tokenizer, const Step& step, std::span<const Char> in
     case StepKind::Decompose: Decomposer(tokenizer, step.a, in, out).run(); break;
     case StepKind::Lower: lower(tokenizer, in, out); break;
     case StepKind::Strip: strip(tokenizer, step.a, in, out); break;
-    case StepKind::Replace: replace(code_points(tokenizer.text(step.text)), tokenizer.text(step.other), in, out); break;
+    case StepKind::Replace: replace(text, tokenizer.text(step.other), in, out); break;
     case StepKind::Prepend:
       if (!in.empty()) add_text(tokenizer.text(step.text), in[0], out);
       out.add(in);
       break;
     case StepKind::Charsmap:
       if (step.a == 0) map_longest(tokenizer, in, out);
-      else ClusterMapper(tokenizer, in, out).run(step.a - 1);
+      else ClusterMapper(tokenizer, in, out).run(step.a - 1, space);
       break;
-    case StepKind::ReplacePattern: replace_pattern(tokenizer, step, in, out); break;
+    case StepKind::ReplacePattern: replace_pattern(tokenizer, step, in, out, space); break;
     case StepKind::Bytes: spell_bytes(in, out); break;
     case StepKind::SplitClass:
     case StepKind::SplitText:
@@ -297,10 +296,26 @@ void apply(const Compiled& tokenizer, const Step& step, std::span<const Char> in
   }
 }
 
+// Code points of none of these classes stay what they are.
+uint32_t decomposing_classes(const Step& step) {
+  const uint32_t forms = (step.a & 1) ? kCompatible : kDecomposed;
+  return forms | kOrdered | ((step.a & 2) ? uint32_t{kComposing} : 0);
+}
+
+// Whether no key of the charsmap is ASCII alone and begins with that code point.
+bool is_unmapped_ascii(const Trie& trie, uint32_t code_point) {
+  const uint32_t state = trie.empty() ? kNone : trie.step(Trie::kRoot, static_cast<uint8_t>(code_point));
+  if (state == kNone) return true;
+  if (trie.value(state) != 0) return false;
+  for (uint8_t next = 0; next < 128; ++next)
+    if (trie.step(state, next) != kNone) return false;
+  return true;
+}
+
 // Whether the step leaves every code point as it is.
 bool is_idle(const Compiled& tokenizer, const Step& step, const Chars& chars) {
   uint32_t mask = step.a;
-  if (step.kind == StepKind::Decompose) mask = ((step.a & 1) ? kCompatible : kDecomposed) | kOrdered | ((step.a & 2) ? kComposing : 0);
+  if (step.kind == StepKind::Decompose) mask = decomposing_classes(step);
   else if (step.kind == StepKind::Lower) mask = kLowered;
   else if (step.kind > StepKind::Lower) return false;
   for (size_t i = 0; i < chars.size(); ++i)
@@ -309,6 +324,53 @@ bool is_idle(const Compiled& tokenizer, const Step& step, const Chars& chars) {
 }
 
 }  // namespace
+
+AsciiSteps::AsciiSteps(const Compiled& tokenizer) {
+  const Table<Step>& steps = tokenizer.normalizer();
+  const auto looks_at_one = [](StepKind kind) { return kind <= StepKind::Lower || kind == StepKind::Charsmap; };
+  while (count_ < steps.size() && looks_at_one(steps[count_].kind)) ++count_;
+  for (uint8_t c = 0; c < 128; ++c) {
+    becomes_[c] = follow(tokenizer, c);
+    changes_ |= becomes_[c] != c;
+  }
+}
+
+uint8_t AsciiSteps::follow(const Compiled& tokenizer, uint32_t c) const {
+  for (uint32_t i = 0; i < count_; ++i) {
+    const Step step = tokenizer.normalizer()[i];
+    const uint32_t classes = tokenizer.class_of(c);
+    uint32_t first = 0;
+    if (step.kind == StepKind::Remove && (classes & step.a)) return kRemoved;
+    if (step.kind == StepKind::Blank && (classes & step.a)) c = ' ';
+    if (step.kind == StepKind::Surround && (classes & step.a)) return kOther;
+    if (step.kind == StepKind::Decompose && (classes & decomposing_classes(step))) return kOther;
+    if (step.kind == StepKind::Charsmap && !is_unmapped_ascii(tokenizer.charsmap_trie(), c)) return kOther;
+    if (step.kind != StepKind::Lower || !(classes & kLowered)) continue;
+    const uint32_t count = tokenizer.find_mapped(Map::SmallLetters, c, first);
+    if (count == 0) continue;
+    c = tokenizer.mapped(first);
+    if (count > 1 || c >= 128) return kOther;
+  }
+  return static_cast<uint8_t>(c);
+}
+
+uint32_t AsciiSteps::run(Chars& chars) const {
+  if (count_ == 0) return 0;
+  for (size_t i = 0; i < chars.size(); ++i)
+    if (const uint32_t c = chars[i].code_point; c >= 128 || becomes_[c] == kOther) return 0;
+  if (!changes_) return count_;
+  chars.rewrite([this](Char& c) {
+    c.code_point = becomes_[c.code_point];
+    return c.code_point != kRemoved;
+  });
+  return count_;
+}
+
+StepTexts step_texts(const Compiled& tokenizer, const Table<Step>& steps) {
+  StepTexts out;
+  for (uint32_t i = 0; i < steps.size(); ++i) out.push_back(code_points(tokenizer.text(steps[i].text)));
+  return out;
+}
 
 void add_text(std::string_view text, const Char& place, Chars& out) {
   for (size_t at = 0; at < text.size();) {
@@ -328,18 +390,21 @@ std::vector<uint32_t> code_points(std::string_view text) {
 }
 
 void replace(std::span<const uint32_t> what, std::string_view by, std::span<const Char> in, Chars& out) {
+  size_t done = 0;
   for (size_t i = 0; i < in.size() && !out.overflowed();) {
     if (!begins_with(in.subspan(i), what)) {
-      out.add(in[i++]);
+      ++i;
       continue;
     }
-    i += what.size();
+    out.add(in.subspan(done, i - done));
+    done = i += what.size();
     add_text(by, in[i - 1], out);
   }
+  out.add(in.subspan(done));
 }
 
-void replace_pattern(const Compiled& tokenizer, const Step& step, std::span<const Char> in, Chars& out) {
-  PatternMatcher matcher(tokenizer, step.a);
+void replace_pattern(const Compiled& tokenizer, const Step& step, std::span<const Char> in, Chars& out, PatternSpace& space) {
+  PatternMatcher matcher(tokenizer, step.a, space);
   matcher.begin(in);
   uint32_t done = 0;
   for (uint32_t begin = 0, end = 0; matcher.next(begin, end) && !out.overflowed(); done = end) {
@@ -350,19 +415,23 @@ void replace_pattern(const Compiled& tokenizer, const Step& step, std::span<cons
   out.add(in.subspan(done));
 }
 
-void normalize(const Compiled& tokenizer, Chars& chars, Chars& scratch) {
+void normalize(const Compiled& tokenizer, Chars& chars, NormalizerSpace& space) {
   const Table<Step>& steps = tokenizer.normalizer();
-  for (uint32_t i = 0; i < steps.size() && !chars.overflowed(); ++i) {
+  for (uint32_t i = space.ascii.run(chars); i < steps.size() && !chars.overflowed(); ++i) {
     const Step step = steps[i];
     if (is_idle(tokenizer, step, chars)) continue;
-    scratch.clear();
-    apply(tokenizer, step, {chars.data(), chars.size()}, scratch);
-    chars.swap(scratch);
+    space.scratch.clear();
+    apply(tokenizer, step, space.texts[i], {chars.data(), chars.size()}, space.scratch, space.pattern);
+    chars.swap(space.scratch);
   }
 }
 
 void spell_bytes(std::span<const Char> in, Chars& out) {
   for (const Char& c : in) {
+    if (c.code_point > ' ' && c.code_point < 0x7F) {
+      out.add(c);
+      continue;
+    }
     uint8_t bytes[4];
     const uint32_t count = encode_utf8(c.code_point, bytes);
     for (uint32_t i = 0; i < count; ++i) out.add({code_point_of_byte(bytes[i]), c.begin, c.end});

@@ -5,11 +5,18 @@
 
 namespace mlc::text {
 
+// What a search needs, kept from text to text.
+struct PatternSpace {
+  std::vector<uint8_t> classes;
+  // The states that were passed on the way, and those of which it is known that no match comes any more.
+  std::vector<uint16_t> passed, vain;
+};
+
 class PatternMatcher {
  public:
-  // A pattern that a step names.
-  PatternMatcher(const Compiled& tokenizer, uint32_t pattern)
-      : tokenizer_(tokenizer), table_(tokenizer.pattern(pattern)), edge_(tokenizer.num_pattern_classes()) {}
+  // A pattern that a step names. One search at a time has the space.
+  PatternMatcher(const Compiled& tokenizer, uint32_t pattern, PatternSpace& space)
+      : tokenizer_(tokenizer), table_(tokenizer.pattern(pattern)), edge_(tokenizer.num_pattern_classes()), space_(space) {}
 
   // Begins with another text.
   void begin(std::span<const Char> text);
@@ -28,9 +35,7 @@ class PatternMatcher {
   uint32_t at_ = 0;
   uint64_t steps_left_ = 65'536;
   bool gave_up_ = false, remembers_ = false;
-  std::vector<uint8_t> classes_;
-  // The states that were passed on the way, and those of which it is known that no match comes any more.
-  std::vector<uint16_t> passed_, vain_;
+  PatternSpace& space_;
 };
 
 }  // namespace mlc::text

@@ -3,35 +3,31 @@
 #include <algorithm>
 #include <optional>
 
-#include "runtime/text/normalize.h"
-#include "runtime/text/pattern.h"
 
 namespace mlc::text {
 namespace {
 
-struct Match {
-  uint32_t begin, end;
-  bool is;  // what the step looks for, or what stands between
-};
-
+// Cuts pieces as a step says. Where nothing is joined, parts go to `out` as they are found.
 class Splitter {
  public:
-  Splitter(const Compiled& tokenizer, const Chars& chars, std::vector<Piece>& out) : tokenizer_(tokenizer), chars_(chars), out_(out) {}
+  Splitter(const Compiled& tokenizer, const Step& step, const Chars& chars, std::vector<Match>& matches, std::vector<Piece>& out)
+      : tokenizer_(tokenizer), step_(step), behaviour_(static_cast<Behaviour>(step.b & ~kInverted)), inverted_((step.b & kInverted) != 0), chars_(chars),
+        matches_(matches), out_(out) {}
 
-  void classes(const Step& step, Piece piece) {
+  void classes(Piece piece) {
     matches_.clear();
     uint32_t done = piece.begin;
     for (uint32_t i = piece.begin; i < piece.end; ++i) {
-      if (!(tokenizer_.class_of(chars_[i].code_point) & step.a)) continue;
-      if (done < i) matches_.push_back({done, i, false});
-      matches_.push_back({i, i + 1, true});
+      if (!(tokenizer_.class_of(chars_[i].code_point) & step_.a)) continue;
+      if (done < i) found(done, i, false);
+      found(i, i + 1, true);
       done = i + 1;
     }
-    if (done < piece.end) matches_.push_back({done, piece.end, false});
-    emit(step);
+    if (done < piece.end) found(done, piece.end, false);
+    join();
   }
 
-  void texts(const Step& step, std::span<const uint32_t> what, Piece piece) {
+  void texts(std::span<const uint32_t> what, Piece piece) {
     matches_.clear();
     uint32_t done = piece.begin;
     const auto length = static_cast<uint32_t>(what.size());
@@ -40,45 +36,40 @@ class Splitter {
         ++i;
         continue;
       }
-      if (done < i) matches_.push_back({done, i, false});
-      matches_.push_back({i, i + length, true});
+      if (done < i) found(done, i, false);
+      found(i, i + length, true);
       done = i += length;
     }
-    if (done < piece.end) matches_.push_back({done, piece.end, false});
-    emit(step);
+    if (done < piece.end) found(done, piece.end, false);
+    join();
   }
 
   // False: the search was given up.
-  bool pattern(const Step& step, PatternMatcher& matcher, Piece piece) {
+  bool pattern(PatternMatcher& matcher, Piece piece) {
     matches_.clear();
     uint32_t done = 0;
     const uint32_t first = piece.begin;
     matcher.begin({chars_.data() + first, piece.end - first});
     for (uint32_t begin = 0, end = 0; matcher.next(begin, end); done = end) {
-      if (done < begin) matches_.push_back({first + done, first + begin, false});
-      matches_.push_back({first + begin, first + end, true});
+      if (done < begin) found(first + done, first + begin, false);
+      found(first + begin, first + end, true);
     }
-    if (first + done < piece.end) matches_.push_back({first + done, piece.end, false});
-    emit(step);
+    if (first + done < piece.end) found(first + done, piece.end, false);
+    join();
     return !matcher.gave_up();
   }
 
  private:
-  void emit(const Step& step) {
-    if (step.b & kInverted)
-      for (Match& m : matches_) m.is = !m.is;
-    emit(static_cast<Behaviour>(step.b & ~kInverted));
+  void found(uint32_t begin, uint32_t end, bool is) {
+    is ^= inverted_;
+    if (behaviour_ > Behaviour::Isolated) matches_.push_back({begin, end, is});
+    else if (behaviour_ == Behaviour::Isolated || !is) out_.push_back({begin, end});
   }
 
-  void emit(Behaviour behaviour) {
-    switch (behaviour) {
+  void join() {
+    switch (behaviour_) {
       case Behaviour::Removed:
-        for (const Match& m : matches_)
-          if (!m.is) out_.push_back({m.begin, m.end});
-        break;
-      case Behaviour::Isolated:
-        for (const Match& m : matches_) out_.push_back({m.begin, m.end});
-        break;
+      case Behaviour::Isolated: break;
       case Behaviour::Contiguous:
         join([](const Match& m, bool before) { return m.is == before; });
         break;
@@ -113,16 +104,17 @@ class Splitter {
   }
 
   const Compiled& tokenizer_;
+  const Step& step_;
+  const Behaviour behaviour_;
+  const bool inverted_;
   const Chars& chars_;
+  std::vector<Match>& matches_;
   std::vector<Piece>& out_;
-  std::vector<Match> matches_;
 };
 
 // The steps that make other code points.
-void respell(const Compiled& tokenizer, const Step& step, const Pieces& text, Pieces& out) {
+void respell(const Compiled& tokenizer, const Step& step, std::span<const uint32_t> what, const Pieces& text, Pieces& out, PatternSpace& space) {
   out.chars.clear();
-  const std::string_view by = tokenizer.text(step.text);
-  const std::vector<uint32_t> what = code_points(by);
   for (const Piece& piece : text.pieces) {
     const std::span<const Char> in(text.chars.data() + piece.begin, piece.end - piece.begin);
     const auto begin = static_cast<uint32_t>(out.chars.size());
@@ -131,11 +123,11 @@ void respell(const Compiled& tokenizer, const Step& step, const Pieces& text, Pi
     } else if (step.kind == StepKind::Bytes) {
       spell_bytes(in, out.chars);
     } else if (step.kind == StepKind::ReplacePattern) {
-      replace_pattern(tokenizer, step, in, out.chars);
+      replace_pattern(tokenizer, step, in, out.chars, space);
     } else if (step.kind == StepKind::Replace) {
       replace(what, tokenizer.text(step.other), in, out.chars);
     } else {
-      if (!begins_with(in, what) && (step.a == 0 || in[0].begin == 0)) add_text(by, in[0], out.chars);
+      if (!begins_with(in, what) && (step.a == 0 || in[0].begin == 0)) add_text(tokenizer.text(step.text), in[0], out.chars);
       out.chars.add(in);
     }
     if (out.chars.overflowed()) return;
@@ -146,8 +138,8 @@ void respell(const Compiled& tokenizer, const Step& step, const Pieces& text, Pi
 // Where added tokens are cut out of a piece.
 class Cutter {
  public:
-  Cutter(const Compiled& tokenizer, const Trie& trie, const Chars& chars, Piece piece, std::vector<Piece>& out)
-      : tokenizer_(tokenizer), trie_(trie), chars_(chars), piece_(piece), out_(out) {}
+  Cutter(const Compiled& tokenizer, const Trie& trie, std::span<const bool, 256> begin, const Chars& chars, Piece piece, std::vector<Piece>& out)
+      : tokenizer_(tokenizer), trie_(trie), begin_(begin), chars_(chars), piece_(piece), out_(out) {}
 
   void run() {
     uint32_t done = piece_.begin;
@@ -183,6 +175,9 @@ class Cutter {
   }
 
   uint32_t longest(uint32_t at, uint32_t& end) const {
+    uint8_t first[4];
+    encode_utf8(chars_[at].code_point, first);
+    if (!begin_[first[0]]) return kNone;
     uint32_t state = Trie::kRoot, found = kNone;
     for (uint32_t i = at; i < piece_.end; ++i) {
       uint8_t bytes[4];
@@ -196,6 +191,7 @@ class Cutter {
 
   const Compiled& tokenizer_;
   const Trie& trie_;
+  std::span<const bool, 256> begin_;
   const Chars& chars_;
   Piece piece_;
   std::vector<Piece>& out_;
@@ -203,29 +199,33 @@ class Cutter {
 
 }  // namespace
 
-void cut_added(const Compiled& tokenizer, const Trie& trie, const Chars& chars, Piece piece, std::vector<Piece>& out) {
-  if (trie.empty()) out.push_back(piece);
-  else Cutter(tokenizer, trie, chars, piece, out).run();
+AddedTokens::AddedTokens(const Trie& trie) {
+  for (uint32_t byte = 0; byte < 256 && !trie.empty(); ++byte) begin_[byte] = trie.step(Trie::kRoot, static_cast<uint8_t>(byte)) != kNone;
 }
 
-void split(const Compiled& tokenizer, Pieces& text, Pieces& scratch) {
+void AddedTokens::cut(const Compiled& tokenizer, const Trie& trie, const Chars& chars, Piece piece, std::vector<Piece>& out) const {
+  if (trie.empty()) out.push_back(piece);
+  else Cutter(tokenizer, trie, begin_, chars, piece, out).run();
+}
+
+void split(const Compiled& tokenizer, Pieces& text, SplitterSpace& space) {
   const Table<Step>& steps = tokenizer.splitter();
+  Pieces& scratch = space.scratch;
   for (uint32_t i = 0; i < steps.size() && !text.chars.overflowed(); ++i) {
     const Step step = steps[i];
     scratch.pieces.clear();
     if (step.kind < StepKind::SplitClass || step.kind == StepKind::PrependMissing) {
-      respell(tokenizer, step, text, scratch);
+      respell(tokenizer, step, space.texts[i], text, scratch, space.pattern);
       text.chars.swap(scratch.chars);
     } else {
-      Splitter splitter(tokenizer, text.chars, scratch.pieces);
-      const std::vector<uint32_t> what = code_points(tokenizer.text(step.text));
+      Splitter splitter(tokenizer, step, text.chars, space.matches, scratch.pieces);
       std::optional<PatternMatcher> matcher;
-      if (step.kind == StepKind::SplitPattern) matcher.emplace(tokenizer, step.a);
+      if (step.kind == StepKind::SplitPattern) matcher.emplace(tokenizer, step.a, space.pattern);
       for (const Piece& piece : text.pieces) {
         if (piece.added != kNone) scratch.pieces.push_back(piece);
-        else if (step.kind == StepKind::SplitClass) splitter.classes(step, piece);
-        else if (step.kind == StepKind::SplitText) splitter.texts(step, what, piece);
-        else if (!splitter.pattern(step, *matcher, piece)) return text.chars.give_up();
+        else if (step.kind == StepKind::SplitClass) splitter.classes(piece);
+        else if (step.kind == StepKind::SplitText) splitter.texts(space.texts[i], piece);
+        else if (!splitter.pattern(*matcher, piece)) return text.chars.give_up();
       }
     }
     text.pieces.swap(scratch.pieces);

@@ -353,7 +353,8 @@ Op threshold(ObjectReader& r, const Value&, Value&) {
 
 Op pool(ObjectReader& r, const Value&, Value&) {
   using How = Pool::How;
-  return Pool{r.choice<How>(r.required("how"), "how", {{"mean", How::Mean}, {"first", How::First}, {"last", How::Last}, {"max", How::Max}})};
+  return Pool{r.choice<How>(r.required("how"), "how", {{"mean", How::Mean}, {"mean_sqrt_len", How::MeanSqrtLen}, {"weightedmean", How::WeightedMean},
+                                                        {"first", How::First}, {"last", How::Last}, {"max", How::Max}})};
 }
 
 Op truncate(ObjectReader& r, const Value&, Value&) { return Truncate{r.integer(r.required("columns"), "columns", 1, 1 << 20)}; }

@@ -133,7 +133,8 @@ struct Threshold {
 
 // Along the tokens of f [texts, tokens, columns], as far as a mask keeps them; 0 where it keeps none.
 struct Pool {
-  enum class How { Mean, First, Last, Max };
+  // MeanSqrtLen: the sum divided by the root of the number; WeightedMean: the first token has weight 1, the next 2, and so on.
+  enum class How { Mean, First, Last, Max, MeanSqrtLen, WeightedMean };
   How how = How::Mean;
 };
 // Every row of the last axis divided by its length.

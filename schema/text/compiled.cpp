@@ -1,6 +1,7 @@
 #include "schema/text/compiled.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 #include "base/byte_cursor.h"
@@ -50,6 +51,8 @@ class Opener {
     MLC_RETURN_IF_ERROR(steps(Section::Splitter, StepKind::Replace, StepKind::PrependMissing, c_.splitter_));
     MLC_RETURN_IF_ERROR(steps(Section::Decoder, StepKind::PieceWords, StepKind::TextStrip, c_.decoder_));
     MLC_RETURN_IF_ERROR(pieces());
+    static std::atomic<uint64_t> opened = 0;
+    c_.number_ = ++opened;
     return std::move(c_);
   }
 

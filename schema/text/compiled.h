@@ -207,6 +207,8 @@ class Compiled {
   // Malformed (E4xxx of the container is the caller's) if the bytes are no compiled tokenizer.
   [[nodiscard]] static Result<Compiled> open(Bytes bytes);
 
+  // Of copies the same, of nothing else that the process has opened.
+  uint64_t number() const { return number_; }
   const Options& options() const { return options_; }
   uint32_t num_tokens() const { return tokens_.size(); }
   // The text of an id; false if there is none. Any id.
@@ -259,6 +261,7 @@ class Compiled {
  private:
   friend class Opener;
   Compiled() = default;
+  uint64_t number_ = 0;
   Options options_{};
   std::string_view texts_;
   Table<TextRef> tokens_;

@@ -1,5 +1,6 @@
 """From texts to an answer through the tools: what a small model of the form of BERT answers is computed here (text_model.py)."""
 import json
+import math
 import pathlib
 import shutil
 
@@ -7,7 +8,8 @@ import text_model
 from onnx_file import model, node, port
 from tool_test import main
 
-EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "sentences"
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
+EXAMPLE, RERANK = EXAMPLES / "sentences", EXAMPLES / "rerank"
 W = text_model.Weights()
 TOKENIZE = {"op": "tokenize", "in": "text", "tokenizer": "tokenizer.json", "special_tokens": True, "truncate": {"max": 8, "side": "right"},
             "pad": {"to": "longest", "side": "right", "id": 0}, "out": {"ids": "ids", "mask": "mask", "type_ids": "types"}}
@@ -151,23 +153,34 @@ def two_texts_are_a_pair(t):
     assert "context   missing, expected text/plain" in done.stderr, done.stderr
 
 
+def weighted_mean(rows):
+    """The first row has weight 1, the next 2, ..."""
+    return [sum((i + 1) * v for i, v in enumerate(column)) / (len(rows) * (len(rows) + 1) / 2) for column in zip(*rows)]
+
+
 def each_way_to_pool_and_cut(t):
     pipelines = {}
-    for how in "mean", "first", "last", "max":
+    for how in "mean", "mean_sqrt_len", "weightedmean", "first", "last", "max":
         pipelines[how] = {key: value for key, value in described([TOKENIZE, RUN, {**POOL, "how": how, "out": "embedding"}]).items() if key != "mlc_pipeline"}
     pipelines["cut"] = {key: value for key, value in described([TOKENIZE, RUN, POOL, {"op": "truncate", "columns": 3}, UNIT]).items() if key != "mlc_pipeline"}
     left = {**TOKENIZE, "pad": {"to": "longest", "side": "left", "id": 0}, "truncate": {"max": 4, "side": "left"}}
     pipelines["left"] = {key: value for key, value in described([left, RUN, {**POOL, "how": "first", "out": "embedding"}]).items() if key != "mlc_pipeline"}
+    pipelines["left_weighted"] = {key: value for key, value in described([left, RUN, {**POOL, "how": "weightedmean", "out": "embedding"}]).items() if key != "mlc_pipeline"}
     build(t, {"mlc_pipeline": 1, "pipelines": pipelines})
     hidden = {text: text_model.hidden(W, ids, [0] * len(ids), [1] * len(ids)) for text, ids in IDS.items()}
-    ways = {"mean": lambda h: [sum(c) / len(h) for c in zip(*h)], "first": lambda h: h[0], "last": lambda h: h[-1], "max": lambda h: [max(c) for c in zip(*h)]}
+    ways = {"mean": lambda h: [sum(c) / len(h) for c in zip(*h)], "first": lambda h: h[0], "last": lambda h: h[-1], "max": lambda h: [max(c) for c in zip(*h)],
+            "mean_sqrt_len": lambda h: [sum(c) / len(h) ** 0.5 for c in zip(*h)], "weightedmean": weighted_mean}
     args = [a for text in IDS for a in ("-i", f"text={text}")]
     for variant in variants(t):
         for how, way in ways.items():
             near(rows(outputs(t, *args, "--pipeline", how, "--variant", variant)["embedding"]), [way(h) for h in hidden.values()])
         near(rows(outputs(t, *args, "--pipeline", "cut", "--variant", variant)["embedding"]), [expected(text, 3) for text in IDS])
         answer = rows(outputs(t, "-i", "text=a b c a b c", "-i", "text=a", "--pipeline", "left", "--variant", variant)["embedding"])
-        near(answer, [text_model.hidden(W, [2, 13, 14, 3], [0] * 4, [1] * 4)[0], text_model.hidden(W, [2, 12, 3], [0] * 3, [1] * 3)[0]])
+        cut, short = text_model.hidden(W, [2, 13, 14, 3], [0] * 4, [1] * 4), text_model.hidden(W, [2, 12, 3], [0] * 3, [1] * 3)
+        near(answer, [cut[0], short[0]])
+        # What is filled up in front takes no weight.
+        answer = rows(outputs(t, "-i", "text=a b c a b c", "-i", "text=a", "--pipeline", "left_weighted", "--variant", variant)["embedding"])
+        near(answer, [weighted_mean(cut), weighted_mean(short)])
 
 
 def a_model_of_fixed_sizes_and_small_integers(t):
@@ -263,10 +276,54 @@ def a_folder_of_a_classifier(t):
     assert abs(sum(c["score"] for c in outputs(t, "-i", "text=Hello world")["classes"]) - 1) > 1e-3
 
 
+def a_folder_pools_in_other_ways(t):
+    modules = [{"path": "", "type": "Transformer"}, {"path": "1_Pooling", "type": "Pooling"}]
+    hidden = text_model.hidden(W, IDS["Hello world"], [0] * 4, [1] * 4)
+    for key, wanted in (("pooling_mode_weightedmean_tokens", weighted_mean(hidden)), ("pooling_mode_mean_sqrt_len_tokens", [sum(c) / 2 for c in zip(*hidden)])):
+        folder(t, modules=modules, **{"1_Pooling__config": {key: True}})
+        t.run("mlpack", "build", "hf", "--target", "native", "-o", "m.mlc")
+        near(rows(outputs(t, "-i", "text=Hello world")["embedding"]), [wanted])
+
+
+def a_folder_of_a_model_that_ranks(t):
+    """One label: pairs of texts, and a score of each."""
+    config = {"id2label": {"0": "LABEL_0"}, "pad_token_id": 0, "max_position_embeddings": 6}
+    onnx = text_model.model(W, head=1)
+    folder(t, onnx, modules=None, config=config, sentence_bert_config=None)
+    t.run("mlpack", "build", "hf", "--target", "native", "-o", "m.mlc")
+    pairs = [("a", "b c", [2, 12, 3, 13, 14, 3]), ("a", "b b b b b", [2, 12, 3, 13, 13, 3])]  # cut to the shorter length of both
+    logits = []
+    for _, _, ids in pairs:
+        hidden = text_model.hidden(W, ids, [0] * 3 + [1] * 3, [1] * 6)
+        mean = [sum(c) / len(hidden) for c in zip(*hidden)]
+        logits.append(sum(v * row[0] for v, row in zip(mean, W.mix)))
+    args = [a for query, text, _ in pairs for a in ("-i", f"query={query}", "-i", f"text={text}")]
+    for variant in variants(t):
+        near(rows(outputs(t, *args, "--variant", variant)["score"]), [[1 / (1 + math.exp(-v))] for v in logits])
+    # The example is what is made of such a folder.
+    shutil.copy(t.dir / "hf/tokenizer.json", t.dir)
+    text = (RERANK / "pipeline.json").read_text().replace('"max": 512', '"max": 6')
+    (t.dir / "pipeline.json").write_text(text)
+    t.run("mlpack", "build", "hf/onnx/model.onnx", "--pipeline", "pipeline.json", "--target", "native", "-o", "m.mlc")
+    near(rows(outputs(t, *args)["score"]), [[1 / (1 + math.exp(-v))] for v in logits])
+    for own in ({"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"},
+                {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}, "problem_type": "regression"}):
+        folder(t, onnx, modules=None, config={**config, **own}, sentence_bert_config=None)
+        t.run("mlpack", "build", "hf", "--target", "native", "-o", "m.mlc")
+        near(rows(outputs(t, *args)["score"]), [[v] for v in logits])
+    for own, sentence in (({"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}},
+                           "config.json: 'sentence_transformers.activation_fn' is 'torch.nn.modules.activation.Tanh', expected Sigmoid or Identity"),
+                          ({"sbert_ce_default_activation_function": 1}, "'sbert_ce_default_activation_function' is '', expected Sigmoid or Identity"),
+                          ({"problem_type": "regression"}, "config.json: 'problem_type' is regression")):
+        folder(t, onnx, modules=None, config={**config, **own})
+        assert sentence in t.run("mlpack", "build", "hf", "--target", "portable", "-o", "m.mlc", code=2).stderr, sentence
+    folder(t, modules=None, config=config)
+    assert "the model does not give 'logits'" in t.run("mlpack", "build", "hf", "--target", "portable", "-o", "m.mlc", code=2).stderr
+
+
 def what_a_folder_says_that_is_not_understood(t):
     good = [{"path": "", "type": "Transformer"}, {"path": "1_Pooling", "type": "Pooling"}]
     cases = [
-        ({"1_Pooling__config": {"pooling_mode_weightedmean_tokens": True}}, "1_Pooling/config.json: 'pooling_mode_weightedmean_tokens' is true"),
         ({"1_Pooling__config": {"pooling_mode_mean_tokens": True, "novel": 1}}, "1_Pooling/config.json: 'novel' is not understood"),
         ({"1_Pooling__config": {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}}, "beside another one"),
         ({"modules": [*good, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]}, "modules.json: '[2].type' is 'sentence_transformers.models.Dense'"),
@@ -344,5 +401,5 @@ if __name__ == "__main__":
     main([texts_become_embeddings_in_every_variant, a_text_may_be_a_file, lines_nearest_to_a_text, what_embed_refuses, two_texts_are_a_pair, each_way_to_pool_and_cut,
           a_model_of_fixed_sizes_and_small_integers, numbers_become_texts, the_example_is_a_pipeline_of_this_form,
           a_folder_of_sentence_transformers, a_folder_in_the_cache_of_a_hub,
-          a_folder_of_a_classifier, what_a_folder_says_that_is_not_understood,
+          a_folder_of_a_classifier, a_folder_pools_in_other_ways, a_folder_of_a_model_that_ranks, what_a_folder_says_that_is_not_understood,
           mistakes_are_told_with_their_place, tokenizers_that_cannot_be_compiled])

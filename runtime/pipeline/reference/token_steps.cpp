@@ -54,14 +54,23 @@ Result<HostTensor> pool(const Pool& step, const HostTensor& in, const HostTensor
   const auto tokens = static_cast<size_t>(in.shape[1]), columns = static_cast<size_t>(in.shape[2]);
   for (size_t i = 0; i < out.as<float>().size(); ++i) {
     std::vector<double> kept;
-    for (size_t t = 0; t < tokens; ++t)
-      if (mask.as<int64_t>()[i / columns * tokens + t] != 0) kept.push_back(in.as<float>()[(i / columns * tokens + t) * columns + i % columns]);
+    double weights = 0, weighted = 0;
+    size_t first = tokens;
+    for (size_t t = 0; t < tokens; ++t) {
+      if (mask.as<int64_t>()[i / columns * tokens + t] == 0) continue;
+      kept.push_back(in.as<float>()[(i / columns * tokens + t) * columns + i % columns]);
+      first = std::min(first, t);
+      const auto weight = static_cast<double>(t - first + 1);
+      weights += weight, weighted += weight * kept.back();
+    }
     if (kept.empty()) continue;
     double sum = 0, largest = kept[0];
     for (const double v : kept) sum += v, largest = std::max(largest, v);
     double value = 0;
     switch (step.how) {
       case Pool::How::Mean: value = sum / static_cast<double>(kept.size()); break;
+      case Pool::How::MeanSqrtLen: value = sum / std::sqrt(static_cast<double>(kept.size())); break;
+      case Pool::How::WeightedMean: value = weighted / weights; break;
       case Pool::How::Max: value = largest; break;
       case Pool::How::First: value = kept.front(); break;
       case Pool::How::Last: value = kept.back(); break;

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "packager/text/compile_tokenizer.h"
@@ -183,6 +184,8 @@ TEST_CASE("pooling leaves out what the mask does, in the reference") {
     return std::vector<float>(made->as<float>().begin(), made->as<float>().end());
   };
   CHECK(pooled(Pool::How::Mean) == std::vector<float>{2, 3, 0, 0});
+  CHECK(pooled(Pool::How::MeanSqrtLen) == std::vector<float>{static_cast<float>(4 / std::sqrt(2.0)), static_cast<float>(6 / std::sqrt(2.0)), 0, 0});
+  CHECK(pooled(Pool::How::WeightedMean) == std::vector<float>{static_cast<float>(7 / 3.0), static_cast<float>(10 / 3.0), 0, 0});
   CHECK(pooled(Pool::How::Max) == std::vector<float>{3, 4, 0, 0});
   CHECK(pooled(Pool::How::First) == std::vector<float>{1, 2, 0, 0});
   CHECK(pooled(Pool::How::Last) == std::vector<float>{3, 4, 0, 0});

@@ -85,3 +85,51 @@ TEST_CASE("model files that are none, or of another kind, say why") {
   CHECK(why_not(pieces() + piece("xy", -1) + bytes_field(2, number_field(3, 2))).find("with a character that is no piece") != std::string::npos);
   CHECK(why_not(pieces() + bytes_field(3, bytes_field(2, "abcdefgh"))).find("no whole number of its items") != std::string::npos);
 }
+
+namespace {
+
+// A charsmap whose only key is `most` times the letter a, which becomes b.
+std::string charsmap_of_runs(uint32_t most) {
+  // Units of Darts: a node of the run at 256 * k + 'a', its leaf at 256 * k + 256, for the children of node k lie in the next block.
+  std::vector<uint32_t> units(256 * (size_t{most} + 2), 0x80000000u);
+  units[0] = 1u << 10 | 1u << 9;  // its children are in block 1
+  units[256 + 'a'] = 0;
+  for (uint32_t k = 1; k <= most; ++k) {
+    const uint32_t at = 256 * k + 'a', children = 256 * (k + 1);
+    units[at] = (at ^ children) << 10 | 'a' | (k == most ? 256u : 0u);
+    if (k == most) units[children] = 0x80000000u;
+  }
+  std::string bytes(4 + units.size() * 4, '\0');
+  const auto length = static_cast<uint32_t>(units.size() * 4);
+  std::memcpy(bytes.data(), &length, 4);
+  std::memcpy(bytes.data() + 4, units.data(), units.size() * 4);
+  return bytes + "b" + std::string(1, '\0');
+}
+std::string long_field(unsigned number, const std::string& value) {
+  std::string out{static_cast<char>(number << 3 | 2)};
+  for (size_t size = value.size(); size != 0; size >>= 7) out.push_back(static_cast<char>((size & 127) | (size > 127 ? 128 : 0)));
+  return out + value;
+}
+
+}  // namespace
+
+TEST_CASE("merges are all ways to cut a piece in two pieces, however many there are") {
+  std::string runs = piece("<unk>", 0, 2) + piece("a", -1000);
+  for (int k = 2; k <= 100; ++k) runs += piece(std::string(static_cast<size_t>(k), 'a'), static_cast<float>(-k));
+  const auto made = make(runs + bytes_field(2, number_field(3, 2)) + bytes_field(3, number_field(3, 0)));
+  CHECK(ids(made, std::string(4, 'a')) == Ids{4});
+  CHECK(ids(made, std::string(5, 'a')) == Ids{5});
+  CHECK(ids(made, std::string(100, 'a')) == Ids{100});
+}
+
+TEST_CASE("a symbol of the user that the charsmap changes somewhere is refused, and so is one that takes too long to compare") {
+  const auto file = [](uint32_t run, const std::string& symbols) {
+    return pieces() + symbols + long_field(3, long_field(2, charsmap_of_runs(run)) + number_field(3, 0));
+  };
+  CHECK(why_not(file(3, piece("xaay", 0, 4))) == "");
+  CHECK(why_not(file(3, piece("xaaay", 0, 4))).find("has the symbol 'xaaay', which its own charsmap changes") != std::string::npos);
+  CHECK(why_not(file(3, piece("xaaa", 0, 4))).find("which its own charsmap changes") != std::string::npos);
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += long_field(1, long_field(1, std::string(1000, 'a') + std::to_string(i)) + number_field(3, 4));
+  CHECK(why_not(file(1024, many)).find("takes more than 67108864 steps") != std::string::npos);
+}
