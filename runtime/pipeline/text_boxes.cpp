@@ -19,8 +19,8 @@ Result<ScoreMap> score_map(const HostTensor& map) {
   const size_t rank = map.shape.size();
   const bool leading_ones = rank >= 2 && std::all_of(map.shape.begin(), map.shape.end() - 2, [](int64_t d) { return d == 1; });
   if (map.dtype != DType::F32 || rank < 2 || rank > 4 || !leading_ones)
-    return Status(Code::InputMismatch, "step 'text_boxes' takes a map of one picture, f32 [height, width] or [1, 1, height, width], found " +
-                                           type_text(map.dtype, map.shape));
+    return Status(Code::InputMismatch, "step 'text_boxes' takes a map of one picture, f32 [height, width] or [1, 1, height, width], found {}",
+                  type_text(map.dtype, map.shape));
   ScoreMap m{map.as<float>(), map.shape[rank - 2], map.shape[rank - 1]};
   if (m.height > kMaxMapSide || m.width > kMaxMapSide || map.elements() > kMaxMapElements)
     return Status(Code::Resource, 6006, "step 'text_boxes' takes maps of at most {} elements and sides of {}, found {}", kMaxMapElements, kMaxMapSide,
@@ -38,7 +38,8 @@ std::array<GridPoint, 4> elements_of(const LeastRectangle& r, const ScoreMap& ma
   const double left = origin(&PlanePoint::x, map.width), top = origin(&PlanePoint::y, map.height);
   std::array<GridPoint, 4> whole;
   for (size_t i = 0; i < 4; ++i)
-    whole[i] = {static_cast<int32_t>(left) + static_cast<int32_t>(r.corners[i].x - left), static_cast<int32_t>(top) + static_cast<int32_t>(r.corners[i].y - top)};
+    whole[i] = {static_cast<int32_t>(left) + static_cast<int32_t>(r.corners[i].x - left),
+                static_cast<int32_t>(top) + static_cast<int32_t>(r.corners[i].y - top)};
   return whole;
 }
 
@@ -68,7 +69,7 @@ bool has_line_of_corners(const std::array<GridPoint, 4>& c) {
 }
 
 // A box of the picture, or nothing where it is too small.
-std::optional<Box> grown_box(const LeastRectangle& r, double score, const ScoreMap& map, Size picture, const TextBoxOptions& options) {
+std::optional<Box> grown_box(const LeastRectangle& r, double score, Size covered, Size picture, const TextBoxOptions& options) {
   const double area = r.sides[0] * r.sides[1], perimeter = 2 * (r.sides[0] + r.sides[1]);
   std::vector<GridPoint> outline = grown(r.corners, perimeter > 0 ? area * options.unclip_ratio / perimeter : 0);
   if (outline.empty()) return std::nullopt;
@@ -77,7 +78,7 @@ std::optional<Box> grown_box(const LeastRectangle& r, double score, const ScoreM
   if (larger.shorter() < options.min_side + 2) return std::nullopt;
   Box box{{}, score};
   for (size_t i = 0; i < 4; ++i)
-    box.corners[i] = {scaled(larger.corners[i].x, map.width, picture.width), scaled(larger.corners[i].y, map.height, picture.height)};
+    box.corners[i] = {scaled(larger.corners[i].x, covered.width, picture.width), scaled(larger.corners[i].y, covered.height, picture.height)};
   box.corners = in_order(box.corners);
   for (GridPoint& p : box.corners)
     p = {std::min(p.x, static_cast<int32_t>(picture.width - 1)), std::min(p.y, static_cast<int32_t>(picture.height - 1))};
@@ -105,11 +106,14 @@ void sort_by_lines(std::vector<Box>& boxes) {
 
 }  // namespace
 
-Result<TextBoxes> text_boxes(const HostTensor& tensor, Size picture, const TextBoxOptions& options, AnswerBudget& budget) {
+Result<TextBoxes> text_boxes(const HostTensor& tensor, Size covered, Size picture, const TextBoxOptions& options, AnswerBudget& budget) {
   MLC_ASSIGN(const ScoreMap map, score_map(tensor));
   if (picture.height < 1 || picture.width < 1 || picture.height > kMaxMapSide || picture.width > kMaxMapSide)
     return Status(Code::InputMismatch, "step 'text_boxes' takes the size of a picture with sides of 1 to {}, found {} x {}", kMaxMapSide, picture.height,
                   picture.width);
+  if (covered.height < 1 || covered.width < 1 || covered.height > map.height || covered.width > map.width)
+    return Status(Code::InputMismatch, "step 'text_boxes' takes a map of at least the resized picture's size, {} x {}, found {}", covered.height, covered.width,
+                  type_text(tensor.dtype, tensor.shape));
   MLC_RETURN_IF_ERROR(budget.look_at(static_cast<uint64_t>(map.values.size()), "text_boxes"));
   const auto most = static_cast<size_t>(std::clamp<int64_t>(options.max_candidates, 0, kMaxTextBoxes));
   MLC_ASSIGN(const auto hulls, hulls_of_regions(map, static_cast<float>(options.threshold), most, budget));
@@ -127,7 +131,7 @@ Result<TextBoxes> text_boxes(const HostTensor& tensor, Size picture, const TextB
   std::vector<Box> boxes;
   for (size_t i = 0; i < rectangles.size(); ++i) {
     if (scores[i] < options.box_threshold) continue;
-    if (const std::optional<Box> box = grown_box(rectangles[i], scores[i], map, picture, options)) boxes.push_back(*box);
+    if (const std::optional<Box> box = grown_box(rectangles[i], scores[i], covered, picture, options)) boxes.push_back(*box);
   }
   sort_by_lines(boxes);
 

@@ -25,8 +25,9 @@ struct TextBoxes {
   HostTensor scores;   // f32 [boxes]
 };
 
-// `map`: f32 [h, w], [1, h, w] or [1, 1, h, w], over the whole picture, whose size is `picture`. Whatever the map holds, the time is linear in
-// its elements, but for the square of the number of boxes, which are put in order.
-Result<TextBoxes> text_boxes(const HostTensor& map, Size picture, const TextBoxOptions& options, AnswerBudget& budget);
+// `map`: f32 [h, w], [1, h, w] or [1, 1, h, w]. Its first `covered` rows and columns are the whole picture, whose size is `picture`; those behind
+// are what it was filled up with. Whatever the map holds, the time is linear in its elements, but for the square of the number of boxes, which are
+// put in order.
+Result<TextBoxes> text_boxes(const HostTensor& map, Size covered, Size picture, const TextBoxOptions& options, AnswerBudget& budget);
 
 }  // namespace mlc::pipeline

@@ -49,7 +49,8 @@ void fill(HostTensor& map, int64_t left, int64_t top, int64_t right, int64_t bot
 TextBoxes boxes_of(const HostTensor& map, const TextBoxOptions& options = kUsual) {
   AnswerBudget budget;
   const size_t rank = map.shape.size();
-  auto found = text_boxes(map, {map.shape[rank - 2], map.shape[rank - 1]}, options, budget);
+  const Size size{map.shape[rank - 2], map.shape[rank - 1]};
+  auto found = text_boxes(map, size, size, options, budget);
   REQUIRE_MESSAGE(found.ok(), found.status().text());
   return std::move(*found);
 }
@@ -83,7 +84,7 @@ TEST_CASE("text boxes are those of OpenCV and Clipper") {
     for (size_t i = 0; i < map.as<float>().size(); ++i) map.as<float>()[i] = static_cast<float>(bytes.as<uint8_t>()[i]) / 255.0f;
     const auto o = expected().at("options/" + n).as<double>();
     AnswerBudget budget;
-    auto found = text_boxes(map, {static_cast<int64_t>(o[0]), static_cast<int64_t>(o[1])}, {o[2], o[3], o[4], o[5], static_cast<int64_t>(o[6])}, budget);
+    auto found = text_boxes(map, {map.shape[0], map.shape[1]}, {static_cast<int64_t>(o[0]), static_cast<int64_t>(o[1])}, {o[2], o[3], o[4], o[5], static_cast<int64_t>(o[6])}, budget);
     REQUIRE_MESSAGE(found.ok(), found.status().text());
     CHECK(equal<float>(found->corners, expected().at("boxes/" + n)));
     // A line that leaves the map is drawn whole here and cut first there.
@@ -161,6 +162,18 @@ TEST_CASE("boxes of one line are ordered from left to right") {
   CHECK((c[0] < c[8] && c[8] < c[16] && c[24] == c[0]));
 }
 
+TEST_CASE("what a map was filled up with is no part of the picture") {
+  HostTensor map = map_of(64, 128);
+  fill(map, 10, 10, 60, 20);
+  AnswerBudget budget;
+  auto found = text_boxes(map, {50, 100}, {100, 300}, kUsual, budget), whole = text_boxes(map, {64, 128}, {128, 384}, kUsual, budget);
+  REQUIRE((found.ok() && whole.ok()));
+  CHECK(found->scores.elements() == 1);
+  CHECK(equal<float>(found->corners, whole->corners));  // twice as high, three times as wide
+  CHECK(!text_boxes(map, {65, 128}, {100, 300}, kUsual, budget).ok());
+  CHECK(!text_boxes(map, {64, 0}, {100, 300}, kUsual, budget).ok());
+}
+
 TEST_CASE("maps of noise end, with millions of regions and with long ones inside of each other") {
   HostTensor dots = map_of(2048, 2048);
   for (int64_t y = 0; y < 2048; y += 2)
@@ -178,23 +191,23 @@ TEST_CASE("text boxes are paid for, and maps of another form are refused") {
   AnswerBudget little(1000);
   HostTensor map = map_of(64, 64);
   for (int64_t x = 0; x < 64; x += 2) fill(map, x, 0, x + 1, 64);
-  auto refused = text_boxes(map, {64, 64}, kUsual, little);
+  auto refused = text_boxes(map, {64, 64}, {64, 64}, kUsual, little);
   REQUIRE(!refused.ok());
   CHECK(refused.status().code == Code::Resource);
   AnswerBudget enough;
   for (const auto& shape : {std::vector<int64_t>{64}, {2, 64, 64}, {1, 3, 64, 64}, {1, 1, 1, 64, 64}, {1, 70000}}) {
     auto other = HostTensor::zeros(DType::F32, shape);
     REQUIRE(other.ok());
-    CHECK(!text_boxes(*other, {64, 64}, kUsual, enough).ok());
+    CHECK(!text_boxes(*other, {64, 64}, {64, 64}, kUsual, enough).ok());
   }
   auto bytes = HostTensor::zeros(DType::U8, {64, 64});
   REQUIRE(bytes.ok());
-  CHECK(!text_boxes(*bytes, {64, 64}, kUsual, enough).ok());
-  CHECK(!text_boxes(map, {0, 64}, kUsual, enough).ok());
-  CHECK(!text_boxes(map, {64, 70000}, kUsual, enough).ok());
+  CHECK(!text_boxes(*bytes, {64, 64}, {64, 64}, kUsual, enough).ok());
+  CHECK(!text_boxes(map, {64, 64}, {0, 64}, kUsual, enough).ok());
+  CHECK(!text_boxes(map, {64, 64}, {64, 70000}, kUsual, enough).ok());
   auto batch = HostTensor::zeros(DType::F32, {1, 1, 64, 64});
   REQUIRE(batch.ok());
-  CHECK(text_boxes(*batch, {64, 64}, kUsual, enough).ok());
+  CHECK(text_boxes(*batch, {64, 64}, {64, 64}, kUsual, enough).ok());
 }
 
 TEST_CASE("a part that is upright has the pixels that are there, and goes on at the border") {
