@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/problems.h"
-#include "packager/ir/context.h"
 #include "schema/pipeline/lines.h"
 
 namespace mlc::pipeline {
@@ -11,8 +10,8 @@ namespace {
 
 class Checker {
  public:
-  Checker(const Pipeline& pipeline, const nest::Function& function, const std::map<std::string, std::vector<std::byte>>& assets)
-      : pipeline_(pipeline), function_(function), assets_(assets), outputs_(array_outputs(pipeline)) {}
+  Checker(const Pipeline& pipeline, const std::map<ValueId, KnownArray>& known, const std::map<std::string, std::vector<std::byte>>& assets)
+      : pipeline_(pipeline), known_(known), assets_(assets) {}
 
   Status run() {
     for (const Step& step : pipeline_.steps) {
@@ -34,19 +33,16 @@ class Checker {
   }
 
   Status check_ids(const Step& step) {
-    const nest::Array& array = array_of(step);
+    const KnownArray& array = array_of(step);
     if (is_int(array.dtype) && bits_of(array.dtype) >= 8 && (array.shape.size() == 1 || array.shape.size() == 2)) return ok();
     return misfit(step, "integers [tokens] or [texts, tokens]", array);
   }
 
-  const nest::Array& array_of(const Step& step) const {
-    const auto at = std::find(outputs_.begin(), outputs_.end(), step.in.at(0));
-    return function_.arrays[function_.outputs[static_cast<size_t>(at - outputs_.begin())]];
-  }
+  const KnownArray& array_of(const Step& step) const { return known_.at(step.in.at(0)); }
 
-  Status misfit(const Step& step, const std::string& expected, const nest::Array& array) const {
+  Status misfit(const Step& step, const std::string& expected, const KnownArray& array) const {
     std::string found = std::string(name_of(array.dtype)) + "[";
-    for (size_t axis = 0; axis < array.shape.size(); ++axis) found += (axis ? ", " : "") + ir::to_string(array.shape[axis]);
+    for (size_t axis = 0; axis < array.shape.size(); ++axis) found += (axis ? ", " : "") + (array.shape[axis] ? std::to_string(*array.shape[axis]) : "?");
     return Status(Code::Usage, 5009, "step '" + step.op + "' takes " + expected + ", '" + pipeline_.value(step.in.at(0)).name + "' is " + found + "]");
   }
 
@@ -59,9 +55,9 @@ class Checker {
 
   // Columns of the array that a step takes, -1 where the input decides.
   Result<int64_t> columns_of(const Step& step, size_t least, size_t most, const char* expected) {
-    const nest::Array& array = array_of(step);
+    const KnownArray& array = array_of(step);
     if (!is_float(array.dtype) || array.shape.size() < least || array.shape.size() > most) return misfit(step, std::string("floats ") + expected, array);
-    return array.shape.back()->is_const() ? array.shape.back()->i : -1;
+    return array.shape.back().value_or(-1);
   }
 
   void add(const Step& step, Status problem) {
@@ -70,16 +66,18 @@ class Checker {
   }
 
   const Pipeline& pipeline_;
-  const nest::Function& function_;
+  const std::map<ValueId, KnownArray>& known_;
   const std::map<std::string, std::vector<std::byte>>& assets_;
-  const std::vector<ValueId> outputs_;
   Status all_;
 };
 
 }  // namespace
 
-Status check_lists(const Pipeline& pipeline, const nest::Function& function, const std::map<std::string, std::vector<std::byte>>& assets) {
-  return Checker(pipeline, function, assets).run();
+Status check_lists(const Pipeline& pipeline, const ExpandedPipeline& expanded, const std::map<std::string, std::vector<std::byte>>& assets) {
+  Status problems;
+  for (const Pipeline* each : with_bodies(pipeline))
+    if (const auto known = expanded.known.find(each); known != expanded.known.end()) add_problem(problems, Checker(*each, known->second, assets).run());
+  return problems;
 }
 
 }  // namespace mlc::pipeline

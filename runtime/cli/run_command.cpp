@@ -34,31 +34,29 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   MLC_RETURN_IF_ERROR(check_variant(model, o.variant));
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
   const uint64_t start = now_ns();
-  MLC_ASSIGN(const std::vector<NamedTensor> inputs, make_inputs(model, target, o.input, files.inputs, memory));
+  MLC_ASSIGN(std::vector<NamedTensor> inputs, make_inputs(model, target, o.input, files.inputs, memory));
   const uint64_t pre_ns = now_ns() - start;
   MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session()}));
   say_what_crashed(model.info.file, session.info.variant);
 
   const uint64_t ready = now_ns();
-  const mlio::Views views = mlio::views_of(model, target.program, inputs);
-  MLC_ASSIGN(const std::vector<MlcTensor> outputs, mlio::run_once(model, session.session.get(), target.program, nullptr, views.tensors));
-  const uint64_t ran = now_ns();
-  say_what_fell_back(session);
+  uint64_t run_ns = 0;
   MLC_ASSIGN(pipeline::AnswerBudget budget, answer_budget(model, o.variant.limits));
-  MLC_ASSIGN(std::vector<NamedTensor> results, mlio::results_of(model, target.program, outputs, budget));
+  const pipeline::Programs programs = mlio::programs_of(model, session.session.get(), nullptr, budget, run_ns);
   std::vector<pipeline::Answer> answers;
   if (target.pipeline) {
-    const auto top = o.top > 0 ? std::optional<int64_t>(o.top) : std::nullopt;
-    MLC_ASSIGN(answers, target.pipeline->after(std::move(results), top, budget));
+    MLC_ASSIGN(answers, target.pipeline->run(std::move(inputs), o.top > 0 ? std::optional<int64_t>(o.top) : std::nullopt, budget, programs));
   } else {
+    MLC_ASSIGN(std::vector<NamedTensor> results, programs.run(mlio::program_at(model, target.program).name, inputs));
     answers = as_answers(std::move(results));
   }
+  say_what_fell_back(session);
   const uint64_t done = now_ns();
   if (files.output) MLC_RETURN_IF_ERROR(write_answers(answers, o.output, *files.output, budget));
 
   const uint64_t open_ns = model.open_ns + session.load_ns;
-  say_what_runs(model, session, "open " + ms_text(open_ns) + " · pre " + ms_text(pre_ns) + " · run " + ms_text(ran - ready) +
-                                    " · post " + ms_text(done - ran), o.as_json);
+  say_what_runs(model, session, "open " + ms_text(open_ns) + " · pre " + ms_text(pre_ns) + " · run " + ms_text(run_ns) +
+                                    " · post " + ms_text(done - ready - run_ns), o.as_json);
   Report report;
   if (o.output.empty() && !o.as_json) {
     MLC_ASSIGN(report.text, text_of(answers, budget));
@@ -74,7 +72,7 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   if (o.output.empty() && o.as_json) {
     MLC_ASSIGN(report.json["outputs"], json_of(answers, budget));
   }
-  report.json["timings"] = {{"open_ns", open_ns}, {"pre_ns", pre_ns}, {"run_ns", ran - ready}, {"post_ns", done - ran}};
+  report.json["timings"] = {{"open_ns", open_ns}, {"pre_ns", pre_ns}, {"run_ns", run_ns}, {"post_ns", done - ready - run_ns}};
   report.in_use = std::make_shared<const InUse>(InUse{std::move(model), std::move(session)});
   return report;
 }

@@ -12,9 +12,15 @@ enum class InputForm {
   Media,    // a file
   Texts,    // texts, or {"first": texts, "second": texts}; "out" is an object
   Tensor,   // any tensor
-  Masked,   // any tensor, and with "mask" another one
   Picture,  // a picture [h, w, c], not yet in another layout
   Named,    // "run": objects of names
+  Items,    // "for_each": an object of names of lists
+};
+
+// A tensor that a step takes beside its input, under a key of its own.
+struct SecondInput {
+  std::string_view key;  // empty: none
+  bool is_required = false;
 };
 
 struct StepKind {
@@ -23,6 +29,7 @@ struct StepKind {
   // Reads the attributes. `in` is what goes in, `out` starts as a tensor without a picture and gets what is known.
   // Problems are collected; the returned operation then is not used.
   Op (*parse)(ObjectReader& r, const Value& in, Value& out);
+  SecondInput second = {};
 };
 
 // Null for an unknown name.
