@@ -165,16 +165,18 @@ std::string text_of(const Quadrangle& q) {
 
 Result<HostTensor> cut_picture(const HostTensor& picture, const Quadrangle& q, bool upright, AnswerBudget& budget) {
   if (picture.dtype != DType::U8 || picture.shape.size() != 3 || picture.elements() == 0 || picture.shape[2] > 4)
-    return Status(Code::InputMismatch, "step 'cut' takes a picture u8 [height, width, 1 to 4 channels], found " + type_text(picture.dtype, picture.shape));
+    return Status(Code::InputMismatch, 4001, "step 'cut' takes a picture u8 [height, width, 1 to 4 channels], found {}",
+                  type_text(picture.dtype, picture.shape));
   for (const auto& corner : q)
     for (const float v : corner)
       if (!(std::abs(v) <= static_cast<float>(kMaxCorner)))
-        return Status(Code::InputMismatch, "step 'cut' takes corners between -{} and {}, found {}", kMaxCorner, kMaxCorner, text_of(q));
+        return Status(Code::InputMismatch, 4001, "step 'cut' takes corners between -{} and {}, found {}", kMaxCorner, kMaxCorner, text_of(q));
   const auto width = static_cast<int64_t>(std::max(length(q, 0, 1), length(q, 2, 3)));
   const auto height = static_cast<int64_t>(std::max(length(q, 0, 3), length(q, 1, 2)));
   Homography m = {};
   if (width < 1 || height < 1 || !places_of(q, height, width, m))
-    return Status(Code::InputMismatch, "step 'cut' takes quadrangles of which no three corners are on a line and the sides have a pixel, found {}", text_of(q));
+    return Status(Code::InputMismatch, 4001, "step 'cut' takes quadrangles of which no three corners are on a line and the sides have a pixel, found {}",
+                  text_of(q));
   const int64_t channels = picture.shape[2];
   const auto pixels = static_cast<uint64_t>(width * height);
   if (pixels > io::kMaxPixels)
@@ -198,6 +200,22 @@ Result<HostTensor> cut_picture(const HostTensor& picture, const Quadrangle& q, b
       sample(picture, whole(from_y), whole(from_x), weights, out + to * channels);
     }
   return part;
+}
+
+Result<std::vector<HostTensor>> cut_pictures(const HostTensor& picture, const HostTensor& corners, bool upright, AnswerBudget& budget) {
+  if (corners.dtype != DType::F32 || corners.shape.size() != 3 || corners.shape[1] != 4 || corners.shape[2] != 2)
+    return Status(Code::InputMismatch, 4001, "step 'cut' takes corners f32[n,4,2], found {}", type_text(corners.dtype, corners.shape));
+  const auto count = static_cast<size_t>(corners.shape[0]);
+  MLC_RETURN_IF_ERROR(budget.take(count, sizeof(HostTensor), "cut"));
+  std::vector<HostTensor> parts;
+  parts.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    Quadrangle q;
+    for (size_t k = 0; k < 8; ++k) q[k / 2][k % 2] = corners.as<float>()[i * 8 + k];
+    MLC_ASSIGN(HostTensor part, cut_picture(picture, q, upright, budget));
+    parts.push_back(std::move(part));
+  }
+  return parts;
 }
 
 }  // namespace mlc::pipeline

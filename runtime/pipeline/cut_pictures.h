@@ -2,7 +2,7 @@
 #pragma once
 
 #include <array>
-#include <span>
+#include <vector>
 
 #include "runtime/io/tensor.h"
 #include "runtime/pipeline/answer_budget.h"
@@ -20,5 +20,7 @@ inline constexpr int32_t kMaxCorner = 65536;
 // wide is turned by a quarter, counter-clockwise. InputMismatch where three corners are on a line, a side is
 // shorter than a pixel, or a corner is no number or too far.
 Result<HostTensor> cut_picture(const HostTensor& picture, const Quadrangle& quadrangle, bool upright, AnswerBudget& budget);
+// One part for each of the quadrangles f32 [n, 4, 2].
+Result<std::vector<HostTensor>> cut_pictures(const HostTensor& picture, const HostTensor& corners, bool upright, AnswerBudget& budget);
 
 }  // namespace mlc::pipeline

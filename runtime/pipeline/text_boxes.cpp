@@ -19,7 +19,7 @@ Result<ScoreMap> score_map(const HostTensor& map) {
   const size_t rank = map.shape.size();
   const bool leading_ones = rank >= 2 && std::all_of(map.shape.begin(), map.shape.end() - 2, [](int64_t d) { return d == 1; });
   if (map.dtype != DType::F32 || rank < 2 || rank > 4 || !leading_ones)
-    return Status(Code::InputMismatch, "step 'text_boxes' takes a map of one picture, f32 [height, width] or [1, 1, height, width], found {}",
+    return Status(Code::InputMismatch, 4001, "step 'text_boxes' takes a map of one picture, f32 [height, width] or [1, 1, height, width], found {}",
                   type_text(map.dtype, map.shape));
   ScoreMap m{map.as<float>(), map.shape[rank - 2], map.shape[rank - 1]};
   if (m.height > kMaxMapSide || m.width > kMaxMapSide || map.elements() > kMaxMapElements)
@@ -69,13 +69,13 @@ bool has_line_of_corners(const std::array<GridPoint, 4>& c) {
 }
 
 // A box of the picture, or nothing where it is too small.
-std::optional<Box> grown_box(const LeastRectangle& r, double score, Size covered, Size picture, const TextBoxOptions& options) {
+std::optional<Box> grown_box(const LeastRectangle& r, double score, Size covered, Size picture, const TextBoxes& step) {
   const double area = r.sides[0] * r.sides[1], perimeter = 2 * (r.sides[0] + r.sides[1]);
-  std::vector<GridPoint> outline = grown(r.corners, perimeter > 0 ? area * options.unclip_ratio / perimeter : 0);
+  std::vector<GridPoint> outline = grown(r.corners, perimeter > 0 ? area * step.unclip_ratio / perimeter : 0);
   if (outline.empty()) return std::nullopt;
   std::sort(outline.begin(), outline.end(), [](GridPoint a, GridPoint b) { return a.y != b.y ? a.y < b.y : a.x < b.x; });
   const LeastRectangle larger = least_rectangle(convex_hull(outline));
-  if (larger.shorter() < options.min_side + 2) return std::nullopt;
+  if (larger.shorter() < step.min_side + 2) return std::nullopt;
   Box box{{}, score};
   for (size_t i = 0; i < 4; ++i)
     box.corners[i] = {scaled(larger.corners[i].x, covered.width, picture.width), scaled(larger.corners[i].y, covered.height, picture.height)};
@@ -106,23 +106,23 @@ void sort_by_lines(std::vector<Box>& boxes) {
 
 }  // namespace
 
-Result<TextBoxes> text_boxes(const HostTensor& tensor, Size covered, Size picture, const TextBoxOptions& options, AnswerBudget& budget) {
+Result<FoundBoxes> text_boxes(const TextBoxes& step, const HostTensor& tensor, Size covered, Size picture, AnswerBudget& budget) {
   MLC_ASSIGN(const ScoreMap map, score_map(tensor));
   if (picture.height < 1 || picture.width < 1 || picture.height > kMaxMapSide || picture.width > kMaxMapSide)
-    return Status(Code::InputMismatch, "step 'text_boxes' takes the size of a picture with sides of 1 to {}, found {} x {}", kMaxMapSide, picture.height,
+    return Status(Code::InputMismatch, 4001, "step 'text_boxes' takes the size of a picture with sides of 1 to {}, found {} x {}", kMaxMapSide, picture.height,
                   picture.width);
   if (covered.height < 1 || covered.width < 1 || covered.height > map.height || covered.width > map.width)
-    return Status(Code::InputMismatch, "step 'text_boxes' takes a map of at least the resized picture's size, {} x {}, found {}", covered.height, covered.width,
-                  type_text(tensor.dtype, tensor.shape));
+    return Status(Code::InputMismatch, 4001, "step 'text_boxes' takes a map of at least the resized picture's size, {} x {}, found {}", covered.height,
+                  covered.width, type_text(tensor.dtype, tensor.shape));
   MLC_RETURN_IF_ERROR(budget.look_at(static_cast<uint64_t>(map.values.size()), "text_boxes"));
-  const auto most = static_cast<size_t>(std::clamp<int64_t>(options.max_candidates, 0, kMaxTextBoxes));
-  MLC_ASSIGN(const auto hulls, hulls_of_regions(map, static_cast<float>(options.threshold), most, budget));
+  const auto most = static_cast<size_t>(std::clamp<int64_t>(step.max_candidates, 0, kMaxTextBoxes));
+  MLC_ASSIGN(const auto hulls, hulls_of_regions(map, static_cast<float>(step.threshold), most, budget));
 
   std::vector<LeastRectangle> rectangles;
   std::vector<std::array<GridPoint, 4>> insides;
   for (const std::vector<GridPoint>& hull : hulls) {
     const LeastRectangle r = least_rectangle(hull);
-    if (r.shorter() < options.min_side) continue;
+    if (r.shorter() < step.min_side) continue;
     rectangles.push_back(r);
     insides.push_back(elements_of(r, map));
   }
@@ -130,14 +130,14 @@ Result<TextBoxes> text_boxes(const HostTensor& tensor, Size covered, Size pictur
 
   std::vector<Box> boxes;
   for (size_t i = 0; i < rectangles.size(); ++i) {
-    if (scores[i] < options.box_threshold) continue;
-    if (const std::optional<Box> box = grown_box(rectangles[i], scores[i], covered, picture, options)) boxes.push_back(*box);
+    if (scores[i] < step.box_threshold) continue;
+    if (const std::optional<Box> box = grown_box(rectangles[i], scores[i], covered, picture, step)) boxes.push_back(*box);
   }
   sort_by_lines(boxes);
 
   const auto count = static_cast<int64_t>(boxes.size());
   MLC_RETURN_IF_ERROR(budget.take(boxes.size(), 9 * sizeof(float), "text_boxes"));
-  TextBoxes result;
+  FoundBoxes result;
   MLC_ASSIGN(result.corners, HostTensor::zeros(DType::F32, {count, 4, 2}));
   MLC_ASSIGN(result.scores, HostTensor::zeros(DType::F32, {count}));
   const std::span<float> corners = result.corners.as<float>(), means = result.scores.as<float>();

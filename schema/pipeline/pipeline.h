@@ -23,6 +23,8 @@ inline constexpr JsonLimits kTextLimits{.bytes = 1 << 20, .depth = 16, .values =
 inline constexpr size_t kMaxSteps = 1000, kMaxInputs = 1000;  // of one pipeline
 inline constexpr size_t kMaxPrograms = 64;  // that a file names
 inline constexpr int64_t kMaxBatch = 1 << 16;
+inline constexpr int64_t kMaxTextBoxes = 10'000;  // that one step finds
+inline constexpr double kMaxUnclipRatio = 4;
 inline constexpr size_t kMaxForms = 16;  // in which steps decode one input; equal steps decode once
 
 using Position = TextPosition;

@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     cut_all(*picture, *corners, /*must=*/false);
     return 0;
   }
-  const TextBoxOptions options{taken<int8_t>(data, size) / 100.0, taken<int8_t>(data, size) / 200.0, taken<uint8_t>(data, size) / 64.0,
+  const TextBoxes step{taken<int8_t>(data, size) / 100.0, taken<int8_t>(data, size) / 200.0, taken<uint8_t>(data, size) / 64.0,
                                taken<uint8_t>(data, size) / 32.0, taken<uint8_t>(data, size)};
   const bool any = kind & 128;  // floats of any bits, or bytes
   const int64_t height = static_cast<int64_t>(size / (any ? 4 : 1)) / width;
@@ -64,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     else v = data[i] / 255.0f;
   }
   AnswerBudget budget(8 << 20);
-  const auto boxes = text_boxes(*map, {height, width}, {tall, wide}, options, budget);
+  const auto boxes = text_boxes(step, *map, {height, width}, {tall, wide}, budget);
   if (!boxes.ok()) std::abort();
   for (size_t i = 0; i < boxes->corners.as<float>().size(); ++i) {
     const float v = boxes->corners.as<float>()[i];

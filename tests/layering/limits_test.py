@@ -38,6 +38,7 @@ CONSTANTS = {
     "kMaxTrustFiles": "files of the user's own folder", "kMaxPassphrase": "a file or descriptor that the user names", "kMaxKeyFile": "files of the user's own folder",
     "kMaxLinks": "symbolic links on the way to a file of the user's own", "kMaxLine": "files of the user's own folder",
     "kMaxMarks": "files of the user's own folder",
+    "kMaxTextBoxes": "pipeline.text-boxes", "kMaxUnclipRatio": "a number of a step, which is checked",
     "kMaxSteps": "pipeline.steps", "kMaxInputs": "pipeline.inputs", "kMaxListBytes": "list.bytes",
     "kMaxLines": "list.lines", "kMaxGuesses": "of messages", "kMaxSide": "a number of a step: what it is checked for",
     "kMaxFunctions": "plan.functions", "kMaxSymbols": "plan.symbols", "kMaxItems": "plan.items",

@@ -36,9 +36,9 @@ Status write(const std::vector<NamedTensor>& arrays, const char* path) {
 
 Status boxes(char** a) {
   MLC_ASSIGN(const HostTensor map, array_in(a[0]));
-  const TextBoxOptions options{std::atof(a[3]), std::atof(a[4]), std::atof(a[5]), std::atof(a[6]), std::atoll(a[7])};
+  const TextBoxes step{std::atof(a[3]), std::atof(a[4]), std::atof(a[5]), std::atof(a[6]), std::atoll(a[7])};
   AnswerBudget budget;
-  MLC_ASSIGN(TextBoxes found, text_boxes(map, {map.shape[0], map.shape[1]}, {std::atoll(a[1]), std::atoll(a[2])}, options, budget));
+  MLC_ASSIGN(FoundBoxes found, text_boxes(step, map, {map.shape[0], map.shape[1]}, {std::atoll(a[1]), std::atoll(a[2])}, budget));
   std::vector<NamedTensor> arrays;
   arrays.push_back({"corners", std::move(found.corners)});
   arrays.push_back({"scores", std::move(found.scores)});
@@ -48,15 +48,10 @@ Status boxes(char** a) {
 Status cut(char** a) {
   MLC_ASSIGN(const HostTensor picture, array_in(a[0]));
   MLC_ASSIGN(const HostTensor corners, array_in(a[1]));
+  AnswerBudget budget;
+  MLC_ASSIGN(auto parts, cut_pictures(picture, corners, std::atoi(a[2]) != 0, budget));
   std::vector<NamedTensor> arrays;
-  const auto values = corners.as<float>();
-  for (size_t i = 0; i * 8 < values.size(); ++i) {
-    Quadrangle q;
-    for (size_t k = 0; k < 8; ++k) q[k / 2][k % 2] = values[i * 8 + k];
-    AnswerBudget budget;
-    MLC_ASSIGN(HostTensor part, cut_picture(picture, q, std::atoi(a[2]) != 0, budget));
-    arrays.push_back({std::to_string(i), std::move(part)});
-  }
+  for (HostTensor& part : parts) arrays.push_back({std::to_string(arrays.size()), std::move(part)});
   return write(arrays, a[3]);
 }
 

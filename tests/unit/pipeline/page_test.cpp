@@ -17,7 +17,7 @@ using namespace mlc::pipeline;
 
 namespace {
 
-const TextBoxOptions kUsual{0.3, 0.6, 1.5, 3, 1000};
+const TextBoxes kUsual{0.3, 0.6, 1.5, 3, 1000};
 
 // What OpenCV and Clipper made (data/make_page.py).
 const std::map<std::string, HostTensor>& expected() {
@@ -46,11 +46,11 @@ void fill(HostTensor& map, int64_t left, int64_t top, int64_t right, int64_t bot
     for (int64_t x = left; x < right; ++x) map.as<float>()[static_cast<size_t>(y * map.shape[1] + x)] = value;
 }
 
-TextBoxes boxes_of(const HostTensor& map, const TextBoxOptions& options = kUsual) {
+FoundBoxes boxes_of(const HostTensor& map, const TextBoxes& options = kUsual) {
   AnswerBudget budget;
   const size_t rank = map.shape.size();
   const Size size{map.shape[rank - 2], map.shape[rank - 1]};
-  auto found = text_boxes(map, size, size, options, budget);
+  auto found = text_boxes(options, map, size, size, budget);
   REQUIRE_MESSAGE(found.ok(), found.status().text());
   return std::move(*found);
 }
@@ -84,7 +84,8 @@ TEST_CASE("text boxes are those of OpenCV and Clipper") {
     for (size_t i = 0; i < map.as<float>().size(); ++i) map.as<float>()[i] = static_cast<float>(bytes.as<uint8_t>()[i]) / 255.0f;
     const auto o = expected().at("options/" + n).as<double>();
     AnswerBudget budget;
-    auto found = text_boxes(map, {map.shape[0], map.shape[1]}, {static_cast<int64_t>(o[0]), static_cast<int64_t>(o[1])}, {o[2], o[3], o[4], o[5], static_cast<int64_t>(o[6])}, budget);
+    auto found = text_boxes({o[2], o[3], o[4], o[5], static_cast<int64_t>(o[6])}, map, {map.shape[0], map.shape[1]},
+                            {static_cast<int64_t>(o[0]), static_cast<int64_t>(o[1])}, budget);
     REQUIRE_MESSAGE(found.ok(), found.status().text());
     CHECK(equal<float>(found->corners, expected().at("boxes/" + n)));
     // A line that leaves the map is drawn whole here and cut first there.
@@ -112,7 +113,7 @@ TEST_CASE("parts of pictures have the bytes of OpenCV") {
 
 TEST_CASE("a map without text has no boxes, whatever numbers are in it") {
   for (const float v : {0.0f, 0.3f, -1.0f, -std::numeric_limits<float>::infinity(), std::nanf("")}) {
-    const TextBoxes none = boxes_of(map_of(40, 60, v));
+    const FoundBoxes none = boxes_of(map_of(40, 60, v));
     CHECK(none.corners.shape == std::vector<int64_t>{0, 4, 2});
     CHECK(none.scores.shape == std::vector<int64_t>{0});
   }
@@ -121,11 +122,11 @@ TEST_CASE("a map without text has no boxes, whatever numbers are in it") {
 TEST_CASE("NaN counts as 0 and numbers above 1 as 1") {
   HostTensor map = map_of(40, 60);
   fill(map, 10, 10, 40, 20, std::numeric_limits<float>::infinity());
-  const TextBoxes one = boxes_of(map);
+  const FoundBoxes one = boxes_of(map);
   REQUIRE(one.scores.elements() == 1);
   CHECK(one.scores.as<float>()[0] == 1);
   fill(map, 10, 10, 25, 20, std::nanf(""));
-  const TextBoxes half = boxes_of(map);
+  const FoundBoxes half = boxes_of(map);
   REQUIRE(half.scores.elements() == 1);
   CHECK(half.scores.as<float>()[0] == 1);
   CHECK(half.corners.as<float>()[0] > 20);
@@ -144,7 +145,7 @@ TEST_CASE("of too many regions the largest count") {
   fill(map, 2, 2, 12, 8);
   fill(map, 100, 40, 150, 60);
   fill(map, 2, 80, 40, 90);
-  const TextBoxes two = boxes_of(map, {0.3, 0.6, 1.5, 3, 2});
+  const FoundBoxes two = boxes_of(map, {0.3, 0.6, 1.5, 3, 2});
   REQUIRE(two.scores.elements() == 2);
   CHECK(two.corners.as<float>()[1] > 20);  // not the small one on top
   CHECK(boxes_of(map, {0.3, 0.6, 1.5, 3, 0}).scores.elements() == 0);
@@ -156,7 +157,7 @@ TEST_CASE("boxes of one line are ordered from left to right") {
   fill(map, 150, 24, 250, 44);
   fill(map, 20, 28, 120, 48);
   fill(map, 20, 80, 120, 100);
-  const TextBoxes four = boxes_of(map);
+  const FoundBoxes four = boxes_of(map);
   REQUIRE(four.scores.elements() == 4);
   const auto c = std::as_const(four.corners).as<float>();
   CHECK((c[0] < c[8] && c[8] < c[16] && c[24] == c[0]));
@@ -166,12 +167,12 @@ TEST_CASE("what a map was filled up with is no part of the picture") {
   HostTensor map = map_of(64, 128);
   fill(map, 10, 10, 60, 20);
   AnswerBudget budget;
-  auto found = text_boxes(map, {50, 100}, {100, 300}, kUsual, budget), whole = text_boxes(map, {64, 128}, {128, 384}, kUsual, budget);
+  auto found = text_boxes(kUsual, map, {50, 100}, {100, 300}, budget), whole = text_boxes(kUsual, map, {64, 128}, {128, 384}, budget);
   REQUIRE((found.ok() && whole.ok()));
   CHECK(found->scores.elements() == 1);
   CHECK(equal<float>(found->corners, whole->corners));  // twice as high, three times as wide
-  CHECK(!text_boxes(map, {65, 128}, {100, 300}, kUsual, budget).ok());
-  CHECK(!text_boxes(map, {64, 0}, {100, 300}, kUsual, budget).ok());
+  CHECK(!text_boxes(kUsual, map, {65, 128}, {100, 300}, budget).ok());
+  CHECK(!text_boxes(kUsual, map, {64, 0}, {100, 300}, budget).ok());
 }
 
 TEST_CASE("maps of noise end, with millions of regions and with long ones inside of each other") {
@@ -191,23 +192,23 @@ TEST_CASE("text boxes are paid for, and maps of another form are refused") {
   AnswerBudget little(1000);
   HostTensor map = map_of(64, 64);
   for (int64_t x = 0; x < 64; x += 2) fill(map, x, 0, x + 1, 64);
-  auto refused = text_boxes(map, {64, 64}, {64, 64}, kUsual, little);
+  auto refused = text_boxes(kUsual, map, {64, 64}, {64, 64}, little);
   REQUIRE(!refused.ok());
   CHECK(refused.status().code == Code::Resource);
   AnswerBudget enough;
   for (const auto& shape : {std::vector<int64_t>{64}, {2, 64, 64}, {1, 3, 64, 64}, {1, 1, 1, 64, 64}, {1, 70000}}) {
     auto other = HostTensor::zeros(DType::F32, shape);
     REQUIRE(other.ok());
-    CHECK(!text_boxes(*other, {64, 64}, {64, 64}, kUsual, enough).ok());
+    CHECK(!text_boxes(kUsual, *other, {64, 64}, {64, 64}, enough).ok());
   }
   auto bytes = HostTensor::zeros(DType::U8, {64, 64});
   REQUIRE(bytes.ok());
-  CHECK(!text_boxes(*bytes, {64, 64}, {64, 64}, kUsual, enough).ok());
-  CHECK(!text_boxes(map, {64, 64}, {0, 64}, kUsual, enough).ok());
-  CHECK(!text_boxes(map, {64, 64}, {64, 70000}, kUsual, enough).ok());
+  CHECK(!text_boxes(kUsual, *bytes, {64, 64}, {64, 64}, enough).ok());
+  CHECK(!text_boxes(kUsual, map, {64, 64}, {0, 64}, enough).ok());
+  CHECK(!text_boxes(kUsual, map, {64, 64}, {64, 70000}, enough).ok());
   auto batch = HostTensor::zeros(DType::F32, {1, 1, 64, 64});
   REQUIRE(batch.ok());
-  CHECK(text_boxes(*batch, {64, 64}, {64, 64}, kUsual, enough).ok());
+  CHECK(text_boxes(kUsual, *batch, {64, 64}, {64, 64}, enough).ok());
 }
 
 TEST_CASE("a part that is upright has the pixels that are there, and goes on at the border") {
