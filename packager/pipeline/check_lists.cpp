@@ -18,6 +18,8 @@ class Checker {
       if (const auto* top = std::get_if<TopK>(&step.what)) add(step, check(step, *top));
       if (const auto* ctc = std::get_if<CtcGreedy>(&step.what)) add(step, check(step, *ctc));
       if (std::holds_alternative<Detokenize>(step.what)) add(step, check_ids(step));
+      if (std::holds_alternative<TextBoxes>(step.what)) add(step, check_map(step));
+      if (const auto* cut = std::get_if<Cut>(&step.what)) add(step, check_parts(step, *cut));
     }
     return std::move(all_);
   }
@@ -38,12 +40,34 @@ class Checker {
     return misfit(step, "integers [tokens] or [texts, tokens]", array);
   }
 
+  // The map of one picture.
+  Status check_map(const Step& step) {
+    const auto known = known_.find(step.in.at(0));
+    if (known == known_.end()) return ok();  // an array that the user gives
+    const KnownArray& array = known->second;
+    const size_t rank = array.shape.size();
+    bool fits = array.dtype == DType::F32 && rank >= 2 && rank <= 4;
+    for (size_t axis = 0; fits && axis + 2 < rank; ++axis) fits = array.shape[axis].value_or(1) == 1;
+    return fits ? ok() : misfit(step, "f32 [height, width] or [1, 1, height, width]", array);
+  }
+
+  // Boxes, or the corners of quadrangles.
+  Status check_parts(const Step& step, const Cut& cut) {
+    const auto known = known_.find(step.in.at(1));
+    if (known == known_.end()) return ok();  // an array that the user gives
+    const KnownArray& array = known->second;
+    const auto has = [&](size_t axis, int64_t extent) { return array.shape[axis].value_or(extent) == extent; };
+    bool fits = array.dtype == DType::F32 && array.shape.size() == (cut.has_corners ? 3 : 2);
+    fits = fits && (cut.has_corners ? has(1, 4) && has(2, 2) : array.shape[1].value_or(4) >= 4);
+    return fits ? ok() : misfit(step, cut.has_corners ? "corners f32 [n, 4, 2]" : "boxes f32 [n, 4 or more]", array, 1);
+  }
+
   const KnownArray& array_of(const Step& step) const { return known_.at(step.in.at(0)); }
 
-  Status misfit(const Step& step, const std::string& expected, const KnownArray& array) const {
+  Status misfit(const Step& step, const std::string& expected, const KnownArray& array, size_t input = 0) const {
     std::string found = std::string(name_of(array.dtype)) + "[";
     for (size_t axis = 0; axis < array.shape.size(); ++axis) found += (axis ? ", " : "") + (array.shape[axis] ? std::to_string(*array.shape[axis]) : "?");
-    return Status(Code::Usage, 5009, "step '" + step.op + "' takes " + expected + ", '" + pipeline_.value(step.in.at(0)).name + "' is " + found + "]");
+    return Status(Code::Usage, 5009, "step '" + step.op + "' takes " + expected + ", '" + pipeline_.value(step.in.at(input)).name + "' is " + found + "]");
   }
 
   template <class Fits>

@@ -496,6 +496,10 @@ void know_results(const Step& step, ExpandedPipeline& all, const Pipeline& p) {
     array.shape[0] = batch->most == 1 ? std::optional<int64_t>(1) : std::nullopt;
     known[step.out[0]] = std::move(array);
   }
+  if (std::holds_alternative<TextBoxes>(step.what)) {
+    known[step.out[0]] = {DType::F32, {std::nullopt, 4, 2}};
+    if (step.out.size() > 1) known[step.out[1]] = {DType::F32, {std::nullopt}};
+  }
   if (const auto* each = std::get_if<ForEach>(&step.what))
     for (size_t k = 0; k < step.out.size(); ++k) {
       const auto& inner = all.known[each->body.get()];

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "runtime/pipeline/cut_pictures.h"
 #include "runtime/pipeline/host_steps.h"
+#include "runtime/pipeline/text_boxes.h"
 
 namespace mlc::pipeline {
 namespace {
@@ -101,14 +103,36 @@ Status PipelineRun::run_step(const Step& step) {
     MLC_ASSIGN(out, top_k(wanted, *in, lines(wanted.labels), context_.budget));
   } else if (const auto* ctc = std::get_if<CtcGreedy>(&step.what)) {
     MLC_ASSIGN(out, ctc_greedy(*ctc, *in, lines(ctc->charset), context_.budget));
-  } else if (std::holds_alternative<Cut>(step.what)) {
-    MLC_ASSIGN(const HostTensor* boxes, tensor(step.in[1]));
-    MLC_ASSIGN(out, cut(*in, *boxes, context_.budget));
+  } else if (const auto* parts = std::get_if<Cut>(&step.what)) {
+    MLC_ASSIGN(const HostTensor* where, tensor(step.in[1]));
+    if (parts->has_corners) {
+      MLC_ASSIGN(out, cut_pictures(*in, *where, parts->upright, context_.budget));
+    } else {
+      MLC_ASSIGN(out, cut(*in, *where, context_.budget));
+    }
+  } else if (const auto* boxes = std::get_if<TextBoxes>(&step.what)) {
+    return find_text(step, *boxes, *in);
   } else if (const auto* ids = std::get_if<Detokenize>(&step.what)) {
     MLC_ASSIGN(out, detokenize(*ids, context_.assets.tokenizers.at(ids->tokenizer), *in, context_.budget));
   } else {
     return Status(Code::Internal, "step '{}' is not one of the host", step.op);
   }
+  return ok();
+}
+
+Status PipelineRun::find_text(const Step& step, const TextBoxes& what, const HostTensor& map) {
+  const auto size = [](const HostTensor& picture) { return Size{picture.shape.at(0), picture.shape.at(1)}; };
+  MLC_ASSIGN(const HostTensor* picture, tensor(step.in[1]));
+  Size covered;
+  if (step.in.size() > 2) {
+    MLC_ASSIGN(const HostTensor* resized, tensor(step.in[2]));
+    covered = size(*resized);
+  } else if (map.shape.size() >= 2) {
+    covered = {map.shape[map.shape.size() - 2], map.shape.back()};
+  }
+  MLC_ASSIGN(FoundBoxes found, text_boxes(what, map, covered, size(*picture), context_.budget));
+  values_[step.out[0]] = std::move(found.corners);
+  if (step.out.size() > 1) values_[step.out[1]] = std::move(found.scores);
   return ok();
 }
 

@@ -40,6 +40,7 @@ class PipelineRun {
  private:
   Status run_program(const Section& section, bool keeps);
   Status run_step(const Step& step);
+  Status find_text(const Step& step, const TextBoxes& what, const HostTensor& map);
   Result<const HostTensor*> tensor(ValueId id) const;
   const std::vector<std::string>& lines(const std::string& name) const;
 

@@ -187,28 +187,49 @@ class Builder {
     Value checked = input;
     if (kind.form == InputForm::Picture && !checked.picture) checked.picture = Picture{};
     step.what = kind.parse(r, checked, out);
-    const std::optional<ValueId> second = read_second(r, kind.second, step);
+    const std::vector<ValueId> others = read_others(r, kind, step);
     if (std::holds_alternative<Batch>(step.what) && !p_.is_body)
       problems_.add(5005, step.where, "step 'batch' puts items together, and stands in the steps of a 'for_each' only");
-    const Json* named = r.optional("out");
-    out.name = named ? r.string(named, "out") : auto_name;
-    r.finish();
-    ValueId to = add_value(std::move(out), named ? named->where() : step.where);
-    previous_ = to;
     if (from) step.in = {*from};
-    if (second) step.in.push_back(*second);
-    step.out = {to};
+    step.in.insert(step.in.end(), others.begin(), others.end());
+    const Json* named = r.optional("out");
+    if (named && named->is(Kind::Object) && !kind.results[0].empty()) {
+      read_parts(*named, kind, step);
+    } else {
+      out.name = named ? r.string(named, "out") : auto_name;
+      step.out = {add_value(std::move(out), named ? named->where() : step.where)};
+    }
+    r.finish();
+    previous_ = step.out.size() == 1 ? std::optional(step.out[0]) : std::nullopt;
     p_.steps.push_back(std::move(step));
   }
 
-  std::optional<ValueId> read_second(ObjectReader& r, const SecondInput& second, const Step& step) {
-    if (second.key.empty()) return std::nullopt;
-    const Json* v = second.is_required ? r.required(second.key) : r.optional(second.key);
-    const std::string name = v ? r.string(v, second.key) : "";
-    if (name.empty()) return std::nullopt;
-    const auto id = use(name, v->where());
-    if (id) check_form(InputForm::Tensor, p_.values[*id], step);
-    return id;
+  std::vector<ValueId> read_others(ObjectReader& r, const StepKind& kind, const Step& step) {
+    std::vector<ValueId> ids;
+    for (const OtherInput& other : kind.others) {
+      if (other.key.empty()) continue;
+      const Json* v = other.is_required ? r.required(other.key) : r.optional(other.key);
+      const std::string name = v ? r.string(v, other.key) : "";
+      if (name.empty()) continue;
+      const auto id = use(name, v->where());
+      if (!id) continue;
+      check_form(other.form, p_.values[*id], step);
+      ids.push_back(*id);
+    }
+    return ids;
+  }
+
+  // "out": {"corners": name, "scores": name}, the first one at least.
+  void read_parts(const Json& out, const StepKind& kind, Step& step) {
+    ObjectReader names(out, "'out' of " + step.op, problems_);
+    for (const std::string_view key : kind.results) {
+      const Json* name = key == kind.results[0] ? names.required(key) : names.optional(key);
+      if (!name) continue;
+      Value v;
+      v.name = names.string(name, key);
+      step.out.push_back(add_value(std::move(v), name->where()));
+    }
+    names.finish();
   }
 
   // "in": {"softmax": "logits"}: the short form of a step of its own over the last axis.

@@ -435,11 +435,37 @@ Op detokenize(ObjectReader& r, const Value&, Value& out) {
   return s;
 }
 
-Op cut(ObjectReader&, const Value& in, Value& out) {
+Op text_boxes(ObjectReader& r, const Value&, Value&) {
+  TextBoxes s;
+  const auto number = [&](const char* key, double most) {
+    const Json* v = r.required(key);
+    const double n = r.number(v, key);
+    if (v && !(n >= 0 && n <= most)) r.wrong(*v, key, "is not between 0 and " + std::to_string(static_cast<int64_t>(most)));
+    return n;
+  };
+  s.threshold = number("threshold", 1);
+  s.box_threshold = number("box_threshold", 1);
+  s.unclip_ratio = number("unclip_ratio", kMaxUnclipRatio);
+  s.min_side = number("min_side", kMaxSide);
+  s.max_candidates = r.integer(r.required("max_candidates"), "max_candidates", 1, kMaxTextBoxes);
+  return s;
+}
+
+// Boxes, or the corners of quadrangles.
+Op cut(ObjectReader& r, const Value& in, Value& out) {
   out.kind = ValueKind::List;
   out.picture = in.picture;
   out.picture->height = out.picture->width = -1;
-  return Cut{};
+  Cut s;
+  s.has_corners = r.has("corners");
+  if (!s.has_corners) {
+    r.required("boxes");
+    return s;
+  }
+  if (const Json* boxes = r.optional("boxes")) r.wrong(*boxes, "boxes", "stands beside 'corners'; a step cuts along one of them");
+  r.choice<Like>(r.required("like"), "like", {{"opencv", Like::OpenCv}});
+  s.upright = r.boolean(r.required("upright"), "upright");
+  return s;
 }
 
 Op for_each(ObjectReader&, const Value&, Value&) { return ForEach{}; }
@@ -460,7 +486,7 @@ constexpr StepKind kKinds[] = {
     {"crop", InputForm::Picture, crop},
     {"pad", InputForm::Picture, pad},
     {"flip", InputForm::Picture, flip},
-    {"rotate90", InputForm::Picture, rotate90, {"where", false}},
+    {"rotate90", InputForm::Picture, rotate90, {{{"where", false}}}},
     {"color", InputForm::Picture, color},
     {"normalize", InputForm::Tensor, normalize},
     {"layout", InputForm::Tensor, layout},
@@ -469,7 +495,7 @@ constexpr StepKind kKinds[] = {
     {"sigmoid", InputForm::Tensor, sigmoid},
     {"argmax", InputForm::Tensor, argmax},
     {"threshold", InputForm::Tensor, threshold},
-    {"pool", InputForm::Tensor, pool, {"mask", true}},
+    {"pool", InputForm::Tensor, pool, {{{"mask", true}}}},
     {"truncate", InputForm::Tensor, truncate},
     {"column", InputForm::Tensor, column},
     {"new_axis", InputForm::Tensor, new_axis},
@@ -478,14 +504,15 @@ constexpr StepKind kKinds[] = {
     {"top_k", InputForm::Tensor, top_k},
     {"ctc_greedy", InputForm::Tensor, ctc_greedy},
     {"detokenize", InputForm::Tensor, detokenize},
-    {"cut", InputForm::Picture, cut, {"boxes", true}},
+    {"text_boxes", InputForm::Tensor, text_boxes, {{{"picture", true, InputForm::Picture}, {"resized", false, InputForm::Picture}}}, {"corners", "scores"}},
+    {"cut", InputForm::Picture, cut, {{{"boxes", false}, {"corners", false}}}},
     {"for_each", InputForm::Items, for_each},
     {"batch", InputForm::Tensor, batch},
 };
 
 constexpr std::string_view kPlanned[] = {
     "resample", "frame",    "window",     "stft",      "istft",   "overlap_add", "mel",      "log",
-    "mean_var", "boxes",    "nms",        "text_boxes", "unletterbox", "clip",     "mask_png",
+    "mean_var", "boxes",    "nms",        "unletterbox", "clip",     "mask_png",
     "image_out", "wav_out", "quantize"};
 
 }  // namespace

@@ -1,6 +1,7 @@
 // One step: its attributes, and what its result is.
 #pragma once
 
+#include <array>
 #include <optional>
 
 #include "schema/pipeline/reader.h"
@@ -19,9 +20,10 @@ enum class InputForm {
 };
 
 // A tensor that a step takes beside its input, under a key of its own.
-struct SecondInput {
+struct OtherInput {
   std::string_view key;  // empty: none
   bool is_required = false;
+  InputForm form = InputForm::Tensor;
 };
 
 struct StepKind {
@@ -30,7 +32,9 @@ struct StepKind {
   // Reads the attributes. `in` is what goes in, `out` starts as a tensor without a picture and gets what is known.
   // Problems are collected; the returned operation then is not used.
   Op (*parse)(ObjectReader& r, const Value& in, Value& out);
-  SecondInput second = {};
+  std::array<OtherInput, 2> others = {};  // in this order behind the input
+  // What a step gives where "out" is an object, in this order; a name alone is that of the first.
+  std::array<std::string_view, 2> results = {};
 };
 
 // Null for an unknown name.

@@ -25,6 +25,8 @@ inline constexpr size_t kMaxPrograms = 64;  // that a file names
 inline constexpr int64_t kMaxGenerated = 1 << 16;  // tokens of one step
 inline constexpr size_t kMaxStarts = 4096, kMaxCarried = 1024;
 inline constexpr int64_t kMaxBatch = 1 << 16;
+inline constexpr int64_t kMaxTextBoxes = 10'000;  // that one step finds
+inline constexpr double kMaxUnclipRatio = 4;
 inline constexpr size_t kMaxForms = 16;  // in which steps decode one input; equal steps decode once
 
 using Position = TextPosition;

@@ -1,7 +1,7 @@
 // The steps of a pipeline with every attribute resolved. What each one computes, bit by bit: spec/pipeline.md.
 //
 // Pictures are arrays [height, width, channels] until `layout`. Host steps (decode_*, tokenize, top_k, ctc_greedy,
-// detokenize, cut, for_each, batch) run in libmlio's neighbour runtime/pipeline; all others are array steps, which the packager
+// detokenize, text_boxes, cut, for_each, batch) run in libmlio's neighbour runtime/pipeline; all others are array steps, which the packager
 // compiles together with the models.
 #pragma once
 
@@ -187,8 +187,22 @@ struct Detokenize {
   bool skip_special = true;
 };
 
-// Parts of a picture, a list: what is within each box, f32 [boxes, 4 or more] with left, top, right and bottom first.
-struct Cut {};
+// Lines of text in a map of scores f32 [h, w] or [1, 1, h, w]: their corners f32 [lines, 4, 2], and where that is wanted their scores f32 [lines].
+// The second input is the whole picture, the third one, where it is there, what was filled up and given to the detector.
+struct TextBoxes {
+  double threshold = 0;        // elements above it are text
+  double box_threshold = 0;    // a rectangle of a lower mean is dropped
+  double unclip_ratio = 0;     // how far rectangles grow: area * ratio / perimeter
+  double min_side = 0;         // a shorter rectangle is dropped; so is a grown one that is shorter than this + 2
+  int64_t max_candidates = 1;  // regions that are looked at, the largest ones
+};
+
+// Parts of a picture, a list: what is within each box, f32 [boxes, 4 or more] with left, top, right and bottom first, or each quadrangle,
+// f32 [quadrangles, 4, 2], seen from the front.
+struct Cut {
+  bool has_corners = false;
+  bool upright = false;  // parts of quadrangles that are at least 1.5 times as high as wide are turned
+};
 
 struct Pipeline;
 
@@ -204,6 +218,6 @@ struct Batch {
 
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
                         LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Run, Generate, TopK, CtcGreedy, Detokenize,
-                        Cut, ForEach, Batch>;
+                        TextBoxes, Cut, ForEach, Batch>;
 
 }  // namespace mlc::pipeline

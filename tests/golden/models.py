@@ -6,7 +6,7 @@
 
 The recorded outputs are `<shared>/models/expected/<model>.<case>.npz` with arrays `in:<name>` and `out:<name>`. Without
 that folder every case is reported as skipped. Cases with arrays `seq_in:<name>` are runs of many steps that carry state.
-Then a line of text is read through the pipeline of examples/ocr, and speech is decoded to tokens.
+Then a line of text and a page of them are read through the pipelines of examples/ocr, and speech is decoded to tokens.
 Needs python3-numpy.
 """
 import argparse
@@ -14,6 +14,7 @@ import glob
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -151,6 +152,37 @@ def read_line(mlpack, mlrun, shared, examples, work, target):
     return len(found)
 
 
+PAGE = ["One file for every machine", "compiled once, signed, verified", "Weights are mapped, not copied", "CPU, GPU or both: it decides",
+        "Page 5 of 42, June 2026"]
+
+
+def read_page(mlpack, mlrun, shared, examples, work, target):
+    """Three models in one file: the lines of a page found, cut out, turned and read. The reader drops spaces of a narrow font, as it does under ONNX
+    Runtime."""
+    folder = os.path.join(work, "page")
+    os.makedirs(folder)
+    for name in ("ppocr_v4_det.onnx", "ppocr_cls.onnx", "ppocr_v4_rec.onnx"):
+        shutil.copy(os.path.join(shared, "models", name), folder)
+    for name in ("page.json", "ppocr_keys_v1.txt"):
+        shutil.copy(os.path.join(examples, "ocr", name), folder)
+    container = os.path.join(work, "page.mlc")
+    run([mlpack, "build", os.path.join(folder, "page.json"), "-o", container, "--target", target])
+    read = 0
+    for variant in fitting_variants(mlrun, container):
+        if variant == "portable":  # seconds for each line
+            continue
+        answer = json.loads(run([*mlrun, "run", container, "-i", os.path.join(shared, "models/text_page.png"), "--variant", variant, "--json"]))
+        lines = [line["text"].replace(" ", "") for line in answer["outputs"]["text"]]
+        if lines != [line.replace(" ", "") for line in PAGE]:
+            raise RuntimeError(f"{variant}: {lines}, expected {PAGE}")
+        # Each line's upper left corner: its rows in the map of expected/README.md begin at 36, 105, 174, 241 and 309, and boxes are larger.
+        tops = answer["outputs"]["places"]["data"][1::8]
+        if any(not 5 <= row - top <= 16 for row, top in zip((36, 105, 174, 241, 309), tops)):
+            raise RuntimeError(f"{variant}: lines begin at {tops}")
+        read += 1
+    return read
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
@@ -197,6 +229,7 @@ def main():
                         failed += 1
         whole = [] if args.model else [
             ("PORTABLE MODELS 2026 read", "ppocr_v4_rec", lambda: read_line(mlpack, mlrun, args.shared, args.examples, work, args.target)),
+            ("a page read", "ppocr_v4_det", lambda: read_page(mlpack, mlrun, args.shared, args.examples, work, args.target.split(",")[0])),
             ("speech decoded", "moonshine_tiny_decoder_int8", lambda: decode_speech(mlpack, mlrun, args.shared, work, args.target))]
         for what, model, check in whole:
             if not os.path.exists(os.path.join(args.shared, "models", model + ".onnx")):

@@ -40,6 +40,7 @@ CONSTANTS = {
     "kMaxMarks": "files of the user's own folder",
     "kMaxPrograms": "pipeline.programs", "kMaxStarts": "pipeline.starts", "kMaxCarried": "pipeline.carried",
     "kMaxGenerated": "a number of a step: what it is checked for", "kMaxBatch": "a number of a step: what it is checked for",
+    "kMaxTextBoxes": "pipeline.text-boxes", "kMaxUnclipRatio": "a number of a step, which is checked",
     "kMaxSteps": "pipeline.steps", "kMaxInputs": "pipeline.inputs", "kMaxListBytes": "list.bytes",
     "kMaxLines": "list.lines", "kMaxGuesses": "of messages", "kMaxSide": "a number of a step: what it is checked for",
     "kMaxFunctions": "plan.functions", "kMaxSymbols": "plan.symbols", "kMaxItems": "plan.items",

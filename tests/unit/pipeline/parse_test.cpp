@@ -103,7 +103,7 @@ TEST_CASE("a pipeline becomes values and steps with resolved attributes") {
 
 TEST_CASE("all examples parse") {
   for (const char* name :
-       {"digits/pipeline.json", "ocr/pipeline.json", "sentences/pipeline.json", "rerank/pipeline.json", "imagenet/pipeline.json",
+       {"digits/pipeline.json", "ocr/pipeline.json", "ocr/page.json", "speech/pipeline.json", "sentences/pipeline.json", "rerank/pipeline.json", "imagenet/pipeline.json",
         "imagenet/mobilenet_v2_quant.json"}) {
     auto file = parse(file_text(mlc::testing::source_path("examples/") + name), name);
     CHECK_MESSAGE(file.ok(), name);
