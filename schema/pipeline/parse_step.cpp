@@ -460,6 +460,8 @@ Op cut(ObjectReader& r, const Value& in, Value& out) {
   s.has_corners = r.has("corners");
   if (!s.has_corners) {
     r.required("boxes");
+    for (const char* key : {"like", "upright"})
+      if (const Json* v = r.optional(key)) r.wrong(*v, key, "has no meaning beside 'boxes', whose pixels are copied");
     return s;
   }
   if (const Json* boxes = r.optional("boxes")) r.wrong(*boxes, "boxes", "stands beside 'corners'; a step cuts along one of them");

@@ -102,6 +102,6 @@ TEST_CASE("a step that cuts takes boxes or corners, and says how") {
   CHECK(has(problem(text_of(kWhole, R"("corners": "where")")), "lacks 'like' (opencv), 'upright'"));
   const std::string both = text_of(kWhole, R"("corners": "where", "boxes": "where", "like": "opencv", "upright": true)");
   CHECK(has(problem(both), "'boxes' of step 'cut' stands beside 'corners'"));
-  CHECK(has(problem(text_of(kWhole, R"("boxes": "where", "upright": true)")), "'upright'"));
+  CHECK(has(problem(text_of(kWhole, R"("boxes": "where", "upright": true)")), "'upright' of step 'cut' has no meaning beside 'boxes'"));
   CHECK(has(problem(text_of(kWhole, R"("corners": "where", "like": "pillow", "upright": true)")), "expected one of: opencv"));
 }
