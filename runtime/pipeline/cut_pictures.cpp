@@ -7,7 +7,6 @@
 #include <limits>
 #include <vector>
 
-#include "runtime/io/limits.h"
 
 namespace mlc::pipeline {
 namespace {
@@ -202,6 +201,13 @@ Result<HostTensor> cut_picture(const HostTensor& picture, const Quadrangle& q, b
   return part;
 }
 
+Status add_part(uint64_t bytes, uint64_t& total) {
+  total += bytes;
+  if (total <= kMaxPartsLen) return ok();
+  return Status(Code::Resource, 6006, "the parts of a picture that step 'cut' makes take more than {} MiB", kMaxPartsLen >> 20)
+      .hint("fewer or smaller boxes: a higher threshold for them, or a smaller picture");
+}
+
 Result<std::vector<HostTensor>> cut_pictures(const HostTensor& picture, const HostTensor& corners, bool upright, AnswerBudget& budget) {
   if (corners.dtype != DType::F32 || corners.shape.size() != 3 || corners.shape[1] != 4 || corners.shape[2] != 2)
     return Status(Code::InputMismatch, 4001, "step 'cut' takes corners f32[n,4,2], found {}", type_text(corners.dtype, corners.shape));
@@ -209,10 +215,12 @@ Result<std::vector<HostTensor>> cut_pictures(const HostTensor& picture, const Ho
   MLC_RETURN_IF_ERROR(budget.take(count, sizeof(HostTensor), "cut"));
   std::vector<HostTensor> parts;
   parts.reserve(count);
+  uint64_t total = 0;
   for (size_t i = 0; i < count; ++i) {
     Quadrangle q;
     for (size_t k = 0; k < 8; ++k) q[k / 2][k % 2] = corners.as<float>()[i * 8 + k];
     MLC_ASSIGN(HostTensor part, cut_picture(picture, q, upright, budget));
+    MLC_RETURN_IF_ERROR(add_part(part.data.size(), total));
     parts.push_back(std::move(part));
   }
   return parts;

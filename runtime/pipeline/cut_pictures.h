@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "runtime/io/limits.h"
 #include "runtime/io/tensor.h"
 #include "runtime/pipeline/answer_budget.h"
 
@@ -14,6 +15,11 @@ using Quadrangle = std::array<std::array<float, 2>, 4>;
 
 // Corners of a quadrangle lie at most this far from the picture's first pixel, so that a part has at most twice as long sides.
 inline constexpr int32_t kMaxCorner = 65536;
+
+// Bytes of all parts that one step cuts. Boxes lie one in another where a picture wants that, and a page would be copied for each of them.
+inline constexpr uint64_t kMaxPartsLen = io::kDefaultDecodeMemory;
+// Adds a part of so many bytes to `total`. Resource (E6006) where all take more than kMaxPartsLen.
+Status add_part(uint64_t bytes, uint64_t& total);
 
 // What is inside of the quadrangle of `picture`, u8 [h, w, c] with 1 to 4 channels, as a rectangle whose sides are the longer ones of the
 // quadrangle's opposite sides, cut to whole numbers. Beyond the picture its border goes on. `upright`: a rectangle at least 1.5 times as high as

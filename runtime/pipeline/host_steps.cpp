@@ -6,6 +6,7 @@
 
 #include "runtime/io/image.h"
 #include "runtime/io/wav.h"
+#include "runtime/pipeline/cut_pictures.h"
 #include "runtime/pipeline/scores.h"
 #include "schema/pipeline/lines.h"
 
@@ -173,6 +174,7 @@ Result<std::vector<HostTensor>> cut(const HostTensor& picture, const HostTensor&
   if (picture.dtype != DType::U8 || picture.shape.size() != 3 || picture.shape[0] < 1 || picture.shape[1] < 1)
     return Status(Code::Usage, 5009, "step 'cut' takes a picture u8[h,w,c], found {}", type_text(picture.dtype, picture.shape));
   std::vector<HostTensor> parts;
+  uint64_t total = 0;
   const int64_t channels = picture.shape[2], row_bytes = picture.shape[1] * channels;
   MLC_RETURN_IF_ERROR(budget.take(static_cast<uint64_t>(boxes.shape[0]), sizeof(HostTensor), "cut"));
   for (int64_t box = 0; box < boxes.shape[0]; ++box) {
@@ -181,7 +183,9 @@ Result<std::vector<HostTensor>> cut(const HostTensor& picture, const HostTensor&
       return Status(Code::InputMismatch, 4001, "step 'cut': box {} is not finite", box);
     const auto [left, right] = touched(b[0], b[2], picture.shape[1]);
     const auto [top, bottom] = touched(b[1], b[3], picture.shape[0]);
-    MLC_RETURN_IF_ERROR(budget.take(static_cast<uint64_t>((bottom - top) * (right - left) * channels), "cut"));
+    const auto bytes = static_cast<uint64_t>((bottom - top) * (right - left) * channels);
+    MLC_RETURN_IF_ERROR(add_part(bytes, total));
+    MLC_RETURN_IF_ERROR(budget.take(bytes, "cut"));
     MLC_ASSIGN(HostTensor part, HostTensor::zeros(DType::U8, {bottom - top, right - left, channels}));
     for (int64_t y = top; y < bottom; ++y)
       std::copy_n(picture.data.data() + y * row_bytes + left * channels, (right - left) * channels, part.data.data() + (y - top) * (right - left) * channels);

@@ -9,6 +9,7 @@
 #include "runtime/io/file.h"
 #include "runtime/io/npz.h"
 #include "runtime/pipeline/cut_pictures.h"
+#include "runtime/pipeline/host_steps.h"
 #include "runtime/pipeline/text_boxes.h"
 #include "tests/support/source_path.h"
 
@@ -247,6 +248,22 @@ TEST_CASE("a part whose plane has the first pixel at its horizon is there all th
   REQUIRE_MESSAGE(part.ok(), part.status().text());
   REQUIRE(part->shape == std::vector<int64_t>{18, 24, 1});
   CHECK(part->as<uint8_t>()[0] == picture.as<uint8_t>()[22 * 30]);  // its first corner
+}
+
+TEST_CASE("all parts of a step take 256 MiB at most") {
+  const HostTensor picture = picture_of(4096, 4096, 4);  // 64 MiB
+  AnswerBudget budget;
+  std::vector<float> edges;
+  for (int k = 0; k < 5; ++k) edges.insert(edges.end(), {0, 0, 4096, 4096});
+  const auto boxes = [&](int64_t n) { return HostTensor::from<float>(DType::F32, {n, 4}, std::span(edges).first(static_cast<size_t>(n) * 4)).value(); };
+  CHECK(cut(picture, boxes(4), budget).ok());
+  auto many = cut(picture, boxes(5), budget);
+  REQUIRE(!many.ok());
+  CHECK(many.status().code == Code::Resource);
+  uint64_t total = 0;
+  CHECK(add_part(kMaxPartsLen - 1, total).ok());
+  CHECK(add_part(1, total).ok());
+  CHECK(!add_part(1, total).ok());
 }
 
 TEST_CASE("quadrangles without an inside, of no numbers, or too far away are refused") {
