@@ -136,6 +136,8 @@ class Builder {
       read_run(r, *kind, std::move(step));
     else if (kind->form == InputForm::Texts)
       read_tokenize(r, *kind, std::move(step));
+    else if (kind->form == InputForm::Boxes)
+      read_boxes(r, *kind, std::move(step), index);
     else
       read_plain(r, *kind, std::move(step), index);
   }
@@ -171,15 +173,74 @@ class Builder {
       if (const std::string name = r.string(v, "mask"); !name.empty()) mask = use(name, v->where());
       if (mask) check_form(InputForm::Tensor, p_.values[*mask], step);
     }
+    const std::optional<ValueId> origin = read_origin(r, step);
     const Json* named = r.optional("out");
     out.name = named ? r.string(named, "out") : auto_name;
     r.finish();
     ValueId to = add_value(std::move(out), named ? named->where() : step.where);
     previous_ = to;
     if (from) step.in = {*from};
+    if (origin) step.in.push_back(*origin);
     if (mask) step.in.push_back(*mask);
     step.out = {to};
     p_.steps.push_back(std::move(step));
+  }
+
+  // "of" names what a resize or a letterbox has made: the answer is the picture that it took.
+  std::optional<ValueId> read_origin(ObjectReader& r, Step& step) {
+    auto* back = std::get_if<Unletterbox>(&step.what);
+    const Json* of = back ? r.required("of") : nullptr;
+    const std::string name = r.string(of, "of");
+    const auto made = name.empty() ? std::nullopt : use(name, of->where());
+    if (!made) return std::nullopt;
+    for (const Step& maker : p_.steps) {
+      if (maker.out.empty() || maker.out[0] != *made || maker.in.empty()) continue;
+      if (const auto* resize = std::get_if<Resize>(&maker.what)) back->of = *resize;
+      else if (const auto* letterbox = std::get_if<Letterbox>(&maker.what)) back->of = *letterbox;
+      else continue;
+      return maker.in[0];
+    }
+    r.wrong(*of, "of", "is " + quoted(name) + ", which no 'resize' and no 'letterbox' makes");
+    return std::nullopt;
+  }
+
+  // "in": one array, or {"boxes": array, "scores": array}; "out" likewise, whichever the step makes.
+  void read_boxes(ObjectReader& r, const StepKind& kind, Step step, size_t index) {
+    Value none;
+    step.what = kind.parse(r, none, none);
+    const auto* boxes = std::get_if<Boxes>(&step.what);
+    read_pair_or_one(r, /*pair=*/!boxes || boxes->form == Boxes::Form::Ssd, step);
+    const std::string auto_name = "steps[" + std::to_string(index) + "]";
+    if (!boxes) {
+      const Json* named = r.optional("out");
+      step.out.push_back(add_value({named ? r.string(named, "out") : auto_name}, named ? named->where() : step.where));
+    } else if (const Json* out = r.required("out"); expect(out, Kind::Object, "out")) {
+      ObjectReader names(*out, "'out' of " + step.op, problems_);
+      for (const char* key : {"boxes", "scores"}) {
+        const Json* name = names.required(key);
+        if (std::string text = names.string(name, key); !text.empty()) step.out.push_back(add_value({std::move(text)}, name->where()));
+      }
+      names.finish();
+    }
+    r.finish();
+    previous_ = step.out.size() == 1 ? std::optional(step.out[0]) : std::nullopt;
+    p_.steps.push_back(std::move(step));
+  }
+
+  void read_pair_or_one(ObjectReader& r, bool pair, Step& step) {
+    const Json* in = r.required("in");
+    const auto add = [&](ObjectReader& from, const Json* name, std::string_view key) {
+      const std::string text = from.string(name, key);
+      const auto id = text.empty() ? std::nullopt : use(text, name->where());
+      if (!id) return;
+      check_form(InputForm::Tensor, p_.values[*id], step);
+      step.in.push_back(*id);
+    };
+    if (!pair) return add(r, in, "in");
+    if (!expect(in, Kind::Object, "in")) return;
+    ObjectReader both(*in, "'in' of " + step.op, problems_);
+    for (const char* key : {"boxes", "scores"}) add(both, both.required(key), key);
+    both.finish();
   }
 
   // "in": {"softmax": "logits"}: the short form of a step of its own over the last axis.
@@ -316,6 +377,7 @@ class Builder {
       case InputForm::Tensor:
       case InputForm::Masked:
       case InputForm::Named:
+      case InputForm::Boxes:
         if (in.kind != ValueKind::Tensor) refuse("an array");
         return;
     }

@@ -6,8 +6,6 @@
 namespace mlc::pipeline {
 namespace {
 
-constexpr int64_t kMaxSide = 1 << 16;
-
 // The three bytes of "#rrggbb".
 std::optional<std::array<uint8_t, 3>> parse_color(std::string_view text) {
   if (text.size() != 7 || text[0] != '#') return std::nullopt;
@@ -409,6 +407,9 @@ constexpr StepKind kKinds[] = {
     {"threshold", InputForm::Tensor, threshold},
     {"pool", InputForm::Masked, pool},
     {"truncate", InputForm::Tensor, truncate},
+    {"boxes", InputForm::Boxes, parse_boxes},
+    {"nms", InputForm::Boxes, parse_nms},
+    {"unletterbox", InputForm::Tensor, parse_unletterbox},
     {"run", InputForm::Named, run},
     {"top_k", InputForm::Tensor, top_k},
     {"ctc_greedy", InputForm::Tensor, ctc_greedy},
@@ -417,7 +418,7 @@ constexpr StepKind kKinds[] = {
 
 constexpr std::string_view kPlanned[] = {
     "resample", "frame",    "window",     "stft",      "istft",   "overlap_add", "mel",      "log",
-    "mean_var", "boxes",    "nms",        "text_boxes", "unletterbox", "clip",     "generate",    "mask_png",
+    "mean_var", "text_boxes", "clip",     "generate",    "mask_png",
     "image_out", "wav_out", "quantize",   "batch"};
 
 }  // namespace

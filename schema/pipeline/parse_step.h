@@ -15,7 +15,10 @@ enum class InputForm {
   Masked,   // any tensor, and with "mask" another one
   Picture,  // a picture [h, w, c], not yet in another layout
   Named,    // "run": objects of names
+  Boxes,    // one tensor, or {"boxes": tensor, "scores": tensor}
 };
+
+inline constexpr int64_t kMaxSide = 1 << 16;  // that a step may ask for
 
 struct StepKind {
   std::string_view op;
@@ -24,6 +27,11 @@ struct StepKind {
   // Problems are collected; the returned operation then is not used.
   Op (*parse)(ObjectReader& r, const Value& in, Value& out);
 };
+
+// Of steps on boxes (parse_boxes.cpp).
+Op parse_boxes(ObjectReader& r, const Value& in, Value& out);
+Op parse_nms(ObjectReader& r, const Value& in, Value& out);
+Op parse_unletterbox(ObjectReader& r, const Value& in, Value& out);
 
 // Null for an unknown name.
 const StepKind* step_kind(std::string_view op);

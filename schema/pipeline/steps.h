@@ -142,6 +142,25 @@ struct Truncate {
   int64_t columns = 1;
 };
 
+// Boxes f32 [boxes, 4] as corners x1 y1 x2 y2 in pixels of the network's picture, and scores f32 [boxes, classes].
+struct Boxes {
+  enum class Form { Yolo, Yolo8, Ssd };
+  Form form = Form::Yolo;
+  int64_t height = 0, width = 0;  // Ssd: of the picture whose sides are 1
+  int64_t background = -1;        // Ssd: a class that is left out; -1: none
+};
+// Detections f32 [n, 6], x1 y1 x2 y2 score class, best first.
+struct Nms {
+  double score = 0, iou = 0;  // kept above the one, suppressed above the other
+  bool per_class = true;
+  int64_t most = 1;
+};
+// Detections as places of the picture that a step has resized. The second input is that picture.
+struct Unletterbox {
+  std::variant<Resize, Letterbox> of;
+  bool clip = false;
+};
+
 struct Run {
   std::string program;
   std::vector<std::pair<std::string, ValueId>> inputs, outputs;  // by the program's names
@@ -164,6 +183,6 @@ struct Detokenize {
 };
 
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
-                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Run, TopK, CtcGreedy, Detokenize>;
+                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Boxes, Nms, Unletterbox, Run, TopK, CtcGreedy, Detokenize>;
 
 }  // namespace mlc::pipeline

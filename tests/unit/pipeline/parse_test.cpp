@@ -97,6 +97,51 @@ TEST_CASE("a pipeline becomes values and steps with resolved attributes") {
   CHECK(p.value(array_outputs(p)[0]).name == "steps[6].in");
 }
 
+TEST_CASE("steps on boxes have their arrays by name, and the picture that a resized one was made of") {
+  const std::string before = R"({"op":"letterbox","size":[32,48],"upscale":false,"kernel":"linear","like":"opencv","value":114,"in":"steps[0]","out":"fit"},
+{"op":"normalize","div":255},{"op":"layout","to":"NCHW","out":"x"},{"op":"run","program":"main","in":{"x":"x"},"out":{"c":"c","s":"s"}},
+)";
+  const auto of = [&](const std::string& boxes, const std::string& nms, const std::string& back) {
+    return parse(kHead + kDecode + before + boxes + ",\n" + nms + ",\n" + back + R"(],"outputs":["y"]})", "p.json");
+  };
+  const std::string ssd = R"({"op":"boxes","form":"ssd","size":[32,48],"background":1,"in":{"boxes":"c","scores":"s"},"out":{"boxes":"b","scores":"t"}})";
+  const std::string nms = R"({"op":"nms","in":{"boxes":"b","scores":"t"},"score":0.25,"iou":0.5,"per":"all","max":30})";
+  const std::string back = R"({"op":"unletterbox","of":"fit","clip":true,"out":"y"})";
+  const auto file = of(ssd, nms, back);
+  REQUIRE_MESSAGE(file.ok(), file.status().text());
+  const Pipeline& p = file->pipelines[0];
+  const auto& boxes = std::get<Boxes>(p.steps[5].what);
+  CHECK(boxes.form == Boxes::Form::Ssd);
+  CHECK(boxes.height == 32);
+  CHECK(boxes.width == 48);
+  CHECK(boxes.background == 1);
+  CHECK(p.value(p.steps[5].out[1]).name == "t");
+  const auto& kept = std::get<Nms>(p.steps[6].what);
+  CHECK(kept.score == 0.25);
+  CHECK(kept.iou == 0.5);
+  CHECK(!kept.per_class);
+  CHECK(kept.most == 30);
+  const auto& origin = std::get<Unletterbox>(p.steps[7].what);
+  REQUIRE(std::holds_alternative<Letterbox>(origin.of));
+  CHECK(std::get<Letterbox>(origin.of).width == 48);
+  REQUIRE(p.steps[7].in.size() == 2);
+  CHECK(p.value(p.steps[7].in[1]).name == "steps[0]");
+
+  CHECK(says(of(ssd, nms, R"({"op":"unletterbox","of":"x","clip":true,"out":"y"})"),
+             "'of' of step 'unletterbox' is 'x', which no 'resize' and no 'letterbox' makes"));
+  CHECK(says(of(ssd, nms, R"({"op":"unletterbox","of":"fit","out":"y"})"), "step 'unletterbox' lacks 'clip'"));
+  CHECK(says(of(ssd, R"({"op":"nms","in":{"boxes":"b","scores":"t"},"score":0.2})", back),
+             "step 'nms' lacks 'iou' (a number), 'per' (class all), 'max' (a whole number)"));
+  CHECK(says(of(ssd, R"({"op":"nms","in":{"boxes":"b","scores":"t"},"score":0.2,"iou":1.5,"per":"all","max":1})", back),
+             "'iou' of step 'nms' is no number from 0 to 1"));
+  CHECK(says(of(ssd, R"({"op":"nms","in":"b","score":0.2,"iou":0.5,"per":"all","max":1})", back), "'in' is a string, expected an object"));
+  CHECK(says(of(R"({"op":"boxes","form":"yolo","in":"c","size":[1,1],"out":{"boxes":"b","scores":"t"}})", nms, back),
+             "'size' of step 'boxes' has no meaning without \"form\": \"ssd\""));
+  CHECK(says(of(R"({"op":"boxes","form":"yolo8","in":"c","out":{"boxes":"b"}})", nms, back), "lacks 'scores'"));
+  CHECK(says(of(R"({"op":"boxes","form":"yolo9","in":"c","out":{"boxes":"b","scores":"t"}})", nms, back),
+             "'form' of step 'boxes' is 'yolo9', did you mean 'yolo'?"));
+}
+
 TEST_CASE("all examples parse") {
   for (const char* name :
        {"digits/pipeline.json", "ocr/pipeline.json", "sentences/pipeline.json", "imagenet/pipeline.json", "imagenet/mobilenet_v2_quant.json"}) {
