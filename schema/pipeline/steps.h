@@ -177,12 +177,22 @@ struct CtcGreedy {
   bool final_space = false;
 };
 
+// Detections [n, 6] as an answer: boxes with labels.
+struct NameBoxes {
+  std::string labels;  // as in TopK
+  int64_t label_offset = 0;
+};
+// Named boxes drawn onto a picture u8 [h, w, 3], R G B.
+struct Draw {};
+// A picture as a file.
+struct ImageOut {};
+
 struct Detokenize {
   std::string tokenizer;  // name of an asset
   bool skip_special = true;
 };
 
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
-                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Boxes, Nms, Unletterbox, Run, TopK, CtcGreedy, Detokenize>;
+                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Boxes, Nms, Unletterbox, Run, TopK, CtcGreedy, NameBoxes, Draw, ImageOut, Detokenize>;
 
 }  // namespace mlc::pipeline
