@@ -12,7 +12,7 @@
 #include "packager/cli/progress.h"
 #include "packager/cli/tune_ops.h"
 #include "packager/compile/code_cache.h"
-#include "packager/compile/pipelines.h"
+#include "packager/compile/source/pipelines.h"
 #include "packager/container/output_file.h"
 
 namespace mlc::cli {

@@ -11,14 +11,11 @@
 #include "packager/compile/code_cache.h"
 #include "packager/compile/expand.h"
 #include "packager/compile/golden/golden.h"
-#include "packager/compile/pipelines.h"
+#include "packager/compile/source/sources.h"
 #include "packager/compile/programs.h"
 #include "packager/compile/weights.h"
 #include "packager/container/builder.h"
 #include "packager/container/output_file.h"
-#include "packager/import/mapping.h"
-#include "packager/import/onnx.h"
-#include "packager/model_folder/model_folder.h"
 #include "packager/model/print.h"
 #include "packager/nest/print.h"
 #include "packager/passes/passes.h"
@@ -68,8 +65,7 @@ class Build {
     MLC_RETURN_IF_ERROR(check_places());
     MLC_RETURN_IF_ERROR(load_key());
     MLC_RETURN_IF_ERROR(load_library());
-    MLC_RETURN_IF_ERROR(load_pipeline());
-    MLC_RETURN_IF_ERROR(import_model());
+    MLC_RETURN_IF_ERROR(import_models());
     MLC_RETURN_IF_ERROR(expand_programs());
     MLC_RETURN_IF_ERROR(compute_golden());
     MLC_RETURN_IF_ERROR(run_passes());
@@ -118,37 +114,36 @@ class Build {
     return ok();
   }
 
-  Status import_model() {
+  Status import_models() {
     stage("import");
-    std::error_code unknown;
-    const bool is_folder = fs::is_directory(options_.model_path, unknown);
-    model_file_ = options_.model_path;
-    if (is_folder) {
-      MLC_ASSIGN(model_file_, model_folder::model_file(options_.model_path));
+    MLC_ASSIGN(sources_, load_sources(options_.model_path, options_.pipeline_path));
+    for (const SourceModel& source : sources_.models) {
+      MLC_RETURN_IF_ERROR(show("import", [&] { return model::print(source.model); }));
+      Status known = check_operators(*library_, source.model);
+      if (!known.ok()) return sources_.are_named ? std::move(known).note("program '" + source.program + "'") : known;
     }
-    MLC_ASSIGN(model_, import::import_onnx(model_file_));
-    if (is_folder && options_.pipeline_path.empty()) {
-      MLC_ASSIGN(pipelines_, pipelines_of_folder(options_.model_path, model_));
-    }
-    MLC_RETURN_IF_ERROR(show("import", [&] { return model::print(model_); }));
-    MLC_RETURN_IF_ERROR(check_operators(*library_, model_));
-    MLC_RETURN_IF_ERROR(apply(ctx_, options_.interface, model_));
-    if (std::string remark = defaults_remark(model_); !remark.empty()) report_.warnings.push_back(std::move(remark));
-    return ok();
-  }
-
-  Status load_pipeline() {
-    if (options_.pipeline_path.empty()) return ok();
-    MLC_ASSIGN(pipelines_, load_pipelines(options_.pipeline_path));
+    MLC_RETURN_IF_ERROR(apply(ctx_, options_.interface, sources_));
+    for (const SourceModel& source : sources_.models)
+      if (std::string remark = defaults_remark(source.model); !remark.empty())
+        report_.warnings.push_back((sources_.are_named ? "'" + source.program + "': " : "") + std::move(remark));
+    if (sources_.are_named && !options_.golden.empty())
+      return Status(Code::Usage, "--golden gives inputs of one model, and " + sources_.file + " names several").hint("leave it out: inputs are drawn");
     return ok();
   }
 
   Status expand_programs() {
     stage("expand");
-    MLC_ASSIGN(nest::Function main, expand_model(ctx_, *library_, model_, kMainProgram));
-    programs_.push_back({.function = std::move(main)});
-    MLC_ASSIGN(std::vector<nest::Function> pipelines, expand_pipelines(ctx_, *library_, model_, pipelines_));
-    for (nest::Function& function : pipelines) programs_.push_back({.function = std::move(function), .is_pipeline = true});
+    for (const SourceModel& source : sources_.models) {
+      auto bare = expand_model(ctx_, *library_, source.model, source.program);
+      if (!bare.ok()) return sources_.are_named ? std::move(bare).status().note("program '" + source.program + "'") : std::move(bare).status();
+      programs_.push_back({.function = std::move(*bare)});
+    }
+    MLC_ASSIGN(std::vector<nest::Function> pipelines, expand_pipelines(ctx_, *library_, sources_.programs(), sources_.pipelines));
+    const auto& described = sources_.pipelines.parsed.pipelines;
+    for (nest::Function& function : pipelines) {
+      const bool is_default = function.name == described.back().name;
+      programs_.push_back({.function = std::move(function), .is_pipeline = true, .is_default = is_default});
+    }
     for (const Program& program : programs_)
       MLC_RETURN_IF_ERROR(show("expand", [&] { return nest::print(program.function); }));
     return ok();
@@ -161,7 +156,7 @@ class Build {
       if (!program.is_pipeline) options.given = options_.golden;
       options.none = options_.golden_seconds == 0 && options.given.empty();
       if (program.is_pipeline && !options.none) {
-        MLC_ASSIGN(options.texts, vectors_of_texts(pipelines_, program.function));
+        MLC_ASSIGN(options.texts, vectors_of_texts(sources_.pipelines, program.function));
       }
       options.takes_pictures = program.is_pipeline && options.texts.empty();
       if (!options.none) options.work = work;
@@ -296,25 +291,32 @@ class Build {
     container::ContainerBuilder builder;
     describe_model(builder.manifest);
     for (const Program& program : programs_) add_program(builder, program, options_.tolerance);
-    for (const auto& [name, bytes] : pipelines_.assets) {
-      const bool is_tokenizer = pipelines_.tokenizers.count(name) > 0;
-      builder.add_asset(name, is_tokenizer ? "application/vnd.mlc.tokenizer" : "text/plain", bytes);
-    }
-    if (!pipelines_.text.empty()) builder.add_asset(kPipelineAsset, "application/json", pipelines_.text);
+    const PipelineFiles& pipelines = sources_.pipelines;
+    for (const auto& [name, bytes] : pipelines.assets)
+      builder.add_asset(name, pipelines.tokenizers.count(name) > 0 ? "application/vnd.mlc.tokenizer" : "text/plain", bytes);
+    if (!pipelines.text.empty()) builder.add_asset(kPipelineAsset, "application/json", pipelines.text);
     MLC_RETURN_IF_ERROR(weights_.write(builder));
     add_tuning(builder);
-    for (CompiledVariant& variant : variants_) add_variant(builder, variant, programs_.front(), options_.tolerance);
+    for (CompiledVariant& variant : variants_) add_variant(builder, variant, programs_, options_.tolerance);
     MLC_RETURN_IF_ERROR(builder.finish(progress));
     std::function<Status(const std::string&)> accept;
     if (options_.accept) accept = [&](const std::string& path) { return options_.accept(finished(path, builder)); };
     MLC_RETURN_IF_ERROR(builder.write(options_.output_path, key_ ? &*key_ : nullptr, accept));
     report_.root = builder.root();
     report_.file_bytes = fs::file_size(options_.output_path);
-    std::set<std::string> ops;
-    for (const model::Node& node : model_.graph.nodes) ops.insert(node.domain + ":" + node.op);
-    report_.model_line = "opset " + std::to_string(model_.opsets.at("ai.onnx")) + ", " + mlc::counted(model_.graph.nodes.size(), "node") + ", " +
-                         mlc::counted(ops.size(), "operator") + ", " + million(weights_.num_parameters()) + " parameters";
+    report_.model_line = model_line();
     return ok();
+  }
+
+  std::string model_line() const {
+    std::set<std::string> ops;
+    size_t nodes = 0;
+    for (const SourceModel& source : sources_.models) {
+      nodes += source.model.graph.nodes.size();
+      for (const model::Node& node : source.model.graph.nodes) ops.insert(node.domain + ":" + node.op);
+    }
+    const std::string what = sources_.are_named ? mlc::counted(sources_.models.size(), "model") : "opset " + std::to_string(sources_.models[0].model.opsets.at("ai.onnx"));
+    return what + ", " + mlc::counted(nodes, "node") + ", " + mlc::counted(ops.size(), "operator") + ", " + million(weights_.num_parameters()) + " parameters";
   }
 
   static std::vector<std::byte> bytes_of_text(const std::string& text) {
@@ -358,13 +360,13 @@ class Build {
   }
 
   void describe_model(format::Manifest& manifest) {
-    manifest.model.id = options_.id.empty() ? local_id(named_by(options_.model_path, model_file_)) : options_.id;
+    manifest.model.id = options_.id.empty() ? local_id(sources_.are_named ? options_.model_path : named_by(options_.model_path, sources_.file)) : options_.id;
     manifest.model.version = options_.version;
     manifest.provenance.tool = "mlpack";
     manifest.provenance.tool_version = MLC_VERSION;
-    manifest.provenance.source_name = clean_name(fs::path(model_file_).filename().string(), format::kMaxNameLen);
+    manifest.provenance.source_name = clean_name(fs::path(sources_.file).filename().string(), format::kMaxNameLen);
     std::replace(manifest.provenance.source_name.begin(), manifest.provenance.source_name.end(), '\\', '_');
-    if (auto source = import::map_file(model_file_); source.ok()) manifest.provenance.source = sha256((*source)->bytes);
+    if (auto source = sources_.digest(); source.ok()) manifest.provenance.source = *source;
     if (const char* epoch = std::getenv("SOURCE_DATE_EPOCH")) manifest.provenance.source_date_epoch = std::strtoull(epoch, nullptr, 10);
   }
 
@@ -373,10 +375,8 @@ class Build {
   std::optional<signing::PrivateKey> key_;  // none: not signed
   ir::Context ctx_;
   std::unique_ptr<lang::Library> library_;
-  model::Model model_;
-  std::string model_file_;   // the path that was given, or what is in that folder
-  PipelineFiles pipelines_;  // empty without
-  std::vector<Program> programs_;  // "main" first
+  Sources sources_;
+  std::vector<Program> programs_;  // bare models, then sections of pipelines
   passes::Parts parts_;
   WeightStore weights_;
   std::vector<CompiledVariant> variants_;

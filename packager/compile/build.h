@@ -1,4 +1,4 @@
-// From a model file to a signed container: the whole of `mlpack build` but its command line.
+// From models to a signed container: the whole of `mlpack build` but its command line.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "packager/compile/dims.h"
+#include "packager/compile/source/dims.h"
 #include "packager/compile/dump.h"
 #include "packager/compile/golden/golden.h"
 #include "packager/compile/variant.h"
@@ -43,7 +43,7 @@ struct TuningText {
 };
 
 struct BuildOptions {
-  std::string model_path, output_path;
+  std::string model_path, output_path;            // load_sources says what the first may be
   std::string pipeline_path;                      // empty: bare arrays only
   std::vector<const targets::Target*> targets;    // the portable form is always added
   std::vector<std::string> operator_folders;      // --ops

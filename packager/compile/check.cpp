@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 #include "packager/compile/expand.h"
-#include "packager/compile/pipelines.h"
+#include "packager/compile/source/sources.h"
 #include "packager/compile/programs.h"
-#include "packager/import/onnx.h"
-#include "packager/model_folder/model_folder.h"
 #include "targets/target.h"
 
 namespace mlc::compile {
@@ -90,7 +87,7 @@ void count_decisions(const nest::Function& function, CheckReport& report) {
   }
 }
 
-void describe_extents(const nest::Function& function, const std::map<const ir::Sym*, int64_t>& typical, CheckReport& report) {
+void describe_extents(const std::map<const ir::Sym*, int64_t>& typical, CheckReport& report) {
   std::map<std::string, const ir::Sym*> by_name;
   for (const auto& [sym, value] : typical) by_name[sym->name] = sym;
   for (const auto& [name, sym] : by_name) {
@@ -100,14 +97,18 @@ void describe_extents(const nest::Function& function, const std::map<const ir::S
     report.free_extents.push_back(text);
     report.assumed += (report.assumed.empty() ? "" : ", ") + name + " = " + std::to_string(typical.at(sym));
   }
-  for (uint32_t input : function.inputs) {
-    report.ports.push_back(shown(function, input, /*is_output=*/false));
-    report.inputs.push_back(described(report.ports.back()));
-  }
-  for (uint32_t output : function.outputs) {
-    report.ports.push_back(shown(function, output, /*is_output=*/true));
-    report.outputs.push_back(described(report.ports.back()));
-  }
+}
+
+// `prefix`: of the names of the ports.
+void describe_ports(const nest::Function& function, const std::string& prefix, CheckReport& report) {
+  const auto add = [&](uint32_t array, bool is_output, std::vector<std::string>& texts) {
+    ShownPort port = shown(function, array, is_output);
+    port.name = prefix + port.name;
+    texts.push_back(described(port));
+    report.ports.push_back(std::move(port));
+  };
+  for (const uint32_t input : function.inputs) add(input, /*is_output=*/false, report.inputs);
+  for (const uint32_t output : function.outputs) add(output, /*is_output=*/true, report.outputs);
 }
 
 size_t num_statements(const nest::Function& function) {
@@ -232,45 +233,41 @@ Result<CheckReport> check(const CheckOptions& options) {
     files.insert(files.end(), own.begin(), own.end());
   }
   MLC_ASSIGN(const lang::Library library, lang::Library::parse(files));
-  PipelineFiles pipelines;
-  if (!options.pipeline_path.empty()) {
-    MLC_ASSIGN(pipelines, load_pipelines(options.pipeline_path));
-  }
-  std::error_code unknown;
-  const bool is_folder = std::filesystem::is_directory(options.model_path, unknown);
-  std::string file = options.model_path;
-  if (is_folder) {
-    MLC_ASSIGN(file, model_folder::model_file(options.model_path));
-  }
-  MLC_ASSIGN(model::Model model, import::import_onnx(file));
-  if (is_folder && options.pipeline_path.empty()) {
-    MLC_ASSIGN(pipelines, pipelines_of_folder(options.model_path, model));
-  }
+  MLC_ASSIGN(Sources sources, load_sources(options.model_path, options.pipeline_path));
   CheckReport report;
-  report.opset = model.opsets.at("ai.onnx");
-  count_nodes(library, model, report);
-  report.problem = check_operators(library, model);
-  if (!report.problem.ok()) return report;
-  ir::Context ctx;
-  MLC_RETURN_IF_ERROR(apply(ctx, options.interface, model));
-  report.remark = defaults_remark(model);
-  auto function = expand_model(ctx, library, model, "main");
-  if (!function.ok()) {
-    report.problem = std::move(function).status();
-    return report;
+  report.models = sources.models.size();
+  for (const SourceModel& source : sources.models) {
+    report.opset = std::max(report.opset, source.model.opsets.at("ai.onnx"));
+    count_nodes(library, source.model, report);
+    report.problem = check_operators(library, source.model);
+    if (!report.problem.ok()) return report;
   }
-  const auto typical = typical_extents(*function);
-  describe_extents(*function, typical, report);
-  count_decisions(*function, report);
-  report.cost = estimate(*function, typical);
-  for (const pipeline::Pipeline& p : pipelines.parsed.pipelines) report.pipelines.push_back(described(p));
-  auto around = expand_pipelines(ctx, library, model, pipelines);
+  ir::Context ctx;
+  MLC_RETURN_IF_ERROR(apply(ctx, options.interface, sources));
+  std::vector<Program> programs;
+  std::map<const ir::Sym*, int64_t> typical;
+  for (const SourceModel& source : sources.models) {
+    const std::string remark = defaults_remark(source.model);
+    report.remark += (report.remark.empty() || remark.empty() ? "" : "; ") + remark;
+    auto function = expand_model(ctx, library, source.model, source.program);
+    if (!function.ok()) {
+      report.problem = std::move(function).status();
+      return report;
+    }
+    const auto extents = typical_extents(*function);
+    describe_ports(*function, sources.are_named ? source.program + "." : "", report);
+    count_decisions(*function, report);
+    report.cost.add(estimate(*function, extents));
+    typical.insert(extents.begin(), extents.end());
+    programs.push_back({.function = std::move(*function)});
+  }
+  describe_extents(typical, report);
+  for (const pipeline::Pipeline& p : sources.pipelines.parsed.pipelines) report.pipelines.push_back(described(p));
+  auto around = expand_pipelines(ctx, library, sources.programs(), sources.pipelines);
   if (!around.ok()) {
     report.problem = std::move(around).status();
     return report;
   }
-  std::vector<Program> programs;
-  programs.push_back({.function = std::move(*function)});
   for (nest::Function& pipeline : *around) programs.push_back({.function = std::move(pipeline), .is_pipeline = true});
   report.is_tried = std::all_of(programs.begin(), programs.end(), [](const Program& p) { return num_statements(p.function) <= kMostTried; });
   if (report.is_tried) report.problem = compile_all_but_code(ctx, library, std::move(programs), typical, options.targets, report);
@@ -297,7 +294,7 @@ std::string CheckReport::Device::text() const {
 }
 
 std::string CheckReport::text() const {
-  std::string out = line("opset", std::to_string(opset)) + line("nodes", std::to_string(nodes)) + line("parameters", std::to_string(parameters));
+  std::string out = (models > 1 ? line("models", std::to_string(models)) : "") + line("opset", std::to_string(opset)) + line("nodes", std::to_string(nodes)) + line("parameters", std::to_string(parameters));
   out += interface_lines(ports);
   for (const std::string& pipeline : pipelines) out += line("pipeline", pipeline);
   std::string free;

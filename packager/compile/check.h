@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "packager/compile/dims.h"
+#include "packager/compile/source/dims.h"
 #include "packager/compile/estimate.h"
 #include "packager/compile/interface_text.h"
 #include "targets/target.h"
@@ -25,7 +25,8 @@ struct CheckOptions {
 };
 
 struct CheckReport {
-  int64_t opset = 0;
+  size_t models = 1;
+  int64_t opset = 0;                           // the greatest of the models
   size_t nodes = 0;                            // those of bodies of If, Loop, ... too
   std::map<std::string, size_t> operators;     // "Conv": nodes
   std::map<std::string, int64_t> versions;     // "Conv": the opset whose definition is used; 0: part of the compiler

@@ -2,6 +2,7 @@
 // stand for the free ones.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -23,6 +24,15 @@ struct Estimate {
   double activation_bytes = 0; // most of inputs, results and what lies between them, alive at once
   bool at_least = false;       // sizes or repetitions that only the run tells are in it
   std::vector<double> of_statement;  // operations of each statement of the function
+
+  // Another function beside this one, that does not run at the same time.
+  void add(const Estimate& other) {
+    operations += other.operations;
+    constant_bytes += other.constant_bytes;
+    activation_bytes = std::max(activation_bytes, other.activation_bytes);
+    at_least = at_least || other.at_least;
+    of_statement.insert(of_statement.end(), other.of_statement.begin(), other.of_statement.end());
+  }
 };
 Estimate estimate(const nest::Function& function, const std::map<const ir::Sym*, int64_t>& extents);
 

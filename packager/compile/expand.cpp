@@ -72,7 +72,8 @@ class Expander {
     return sizes_fit();
   }
 
-  Result<std::map<std::string, lang::Value>> expand_within(const std::map<std::string, lang::Value>& inputs, const std::vector<std::string>& wanted) {
+  Result<std::map<std::string, lang::Value>> expand_within(const std::string& scope, const std::map<std::string, lang::Value>& inputs,
+                                                           const std::vector<std::string>& wanted) {
     Status problems;
     for (const auto& [name, value] : inputs) add_problem(problems, check_given(name, function_.arrays[value.array]));
     for (const model::Port& port : model_.graph.inputs)
@@ -84,7 +85,7 @@ class Expander {
       if (std::find(outputs.begin(), outputs.end(), name) == outputs.end()) add_problem(problems, unknown_port("output", name, outputs));
     if (!problems.ok()) return problems;
     for (const auto& [name, value] : inputs) {
-      name_extents(*input_named(name), function_.arrays[value.array]);
+      name_extents(scope, *input_named(name), function_.arrays[value.array]);
       graph_.bind(name, {value, nullptr});
     }
     return expand_nodes();
@@ -165,12 +166,12 @@ class Expander {
 
   // A free axis of the model gets a symbol of its own, whatever the caller knows of it: what follows is then the same
   // code as that of the bare model, and is emitted once.
-  void name_extents(const model::Port& port, nest::Array& array) {
+  void name_extents(const std::string& scope, const model::Port& port, nest::Array& array) {
     for (size_t axis = 0; axis < array.shape.size() && port.has_shape; ++axis) {
       const ir::Expr*& extent = array.shape[axis];
       if (std::holds_alternative<int64_t>(port.shape[axis])) continue;
       const ir::Sym* free = free_extent(port, axis);
-      const ir::Sym* sym = ctx_.declare_sym(function_.name + ":" + free->name, free->lo, free->hi, free->multiple);
+      const ir::Sym* sym = ctx_.declare_sym(scope + ":" + free->name, free->lo, free->hi, free->multiple);
       const auto& known = function_.definitions;
       const bool is_new = std::none_of(known.begin(), known.end(), [&](const auto& d) { return d.sym == sym; });
       if (is_new) {
@@ -434,14 +435,14 @@ Status check_operators(const lang::Library& library, const model::Model& model) 
 }
 
 Result<std::map<std::string, lang::Value>> expand_graph(ir::Context& ctx, const lang::Library& library, const model::Model& model,
-                                                        nest::Function& function, const std::map<std::string, lang::Value>& inputs,
-                                                        const std::vector<std::string>& wanted) {
+                                                        nest::Function& function, const std::string& scope,
+                                                        const std::map<std::string, lang::Value>& inputs, const std::vector<std::string>& wanted) {
   Expander::Decisions decisions;
   if (may_decide(model)) {  // as in the bare model
-    MLC_ASSIGN(const Attempt bare, best_attempt(ctx, library, model, function.name + ".bare"));
+    MLC_ASSIGN(const Attempt bare, best_attempt(ctx, library, model, scope + ".bare"));
     decisions = bare.decisions;
   }
-  return Expander(ctx, library, model, function, std::move(decisions)).expand_within(inputs, wanted);
+  return Expander(ctx, library, model, function, std::move(decisions)).expand_within(scope, inputs, wanted);
 }
 
 Result<nest::Function> expand_model(ir::Context& ctx, const lang::Library& library, const model::Model& model, std::string name) {

@@ -21,10 +21,11 @@ std::string free_axis_name(const model::Port& port, size_t axis);
 
 // Expands the graph of a model into `function`, its inputs being arrays that are there already (their shapes must fit;
 // all inputs must be given). Returns the graph's outputs by name, those that are `wanted` among them. E5009 tells all inputs
-// and outputs that do not fit.
+// and outputs that do not fit. `scope` begins the names of the extents that are free in the model: a function may hold several
+// models, and one of them several times.
 Result<std::map<std::string, lang::Value>> expand_graph(ir::Context& ctx, const lang::Library& library, const model::Model& model,
-                                                        nest::Function& function, const std::map<std::string, lang::Value>& inputs,
-                                                        const std::vector<std::string>& wanted);
+                                                        nest::Function& function, const std::string& scope,
+                                                        const std::map<std::string, lang::Value>& inputs, const std::vector<std::string>& wanted);
 
 // Free axes become symbols named as in the file; nameless ones are called "<input>.<axis>". Bounds given by the user
 // ("--dim batch=1..8") are in the context before: declare_sym keeps the first declaration of a name.

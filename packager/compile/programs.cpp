@@ -66,7 +66,7 @@ void add_program(container::ContainerBuilder& builder, const Program& program, d
   for (size_t k = 0; k < program.golden.ranges.size(); ++k)
     if (const Range range = program.golden.ranges[k]; range.is_bounded()) method.inputs[k].range = {range.lo, range.hi};
   const uint32_t handle = builder.add_method(std::move(method));
-  if (program.is_pipeline) builder.manifest.model.default_method = handle;
+  if (program.is_default) builder.manifest.model.default_method = handle;
   for (const GoldenVector& golden : program.golden.vectors) {
     const bool given = std::all_of(golden.inputs.begin(), golden.inputs.end(), is_recorded);
     if (!given || std::none_of(golden.outputs.begin(), golden.outputs.end(), is_recorded)) continue;
@@ -74,7 +74,7 @@ void add_program(container::ContainerBuilder& builder, const Program& program, d
   }
 }
 
-void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled, const Program& main, double tolerance) {
+void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled, const std::vector<Program>& programs, double tolerance) {
   const targets::Target& target = *compiled.target;
   format::Variant variant;
   variant.name = variant.target = target.name;
@@ -84,7 +84,9 @@ void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled
     variant.features.push_back(static_cast<uint32_t>(feature_named(std::string(kServicePrefix) + service)));
   std::sort(variant.features.begin(), variant.features.end());
   if (!portable) variant.audit = format::Audit{"mlpack", MLC_VERSION, {}};  // the digest is the builder's to fill in
-  for (uint32_t port = 0; port < main.method.outputs.size(); ++port) variant.tolerance.push_back({port, format::Metric::Rel, tolerance});
+  size_t outputs = 0;
+  for (const Program& program : programs) outputs = std::max(outputs, program.method.outputs.size());
+  for (uint32_t port = 0; port < outputs; ++port) variant.tolerance.push_back({port, format::Metric::Rel, tolerance});
   variant.module = builder.add_segment("code/" + target.name, format::SegmentKind::Module, !portable, std::move(compiled.module));
   variant.plan = builder.add_segment("plan/" + target.name, format::SegmentKind::Plan, !portable, std::move(compiled.plan));
   builder.add_variant(std::move(variant));

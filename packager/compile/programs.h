@@ -9,7 +9,7 @@
 //   container::ContainerBuilder builder;
 //   for (const Program& p : programs) add_program(builder, p, tolerance);
 //   MLC_RETURN_IF_ERROR(weights.write(builder));
-//   add_variant(builder, variant, programs.front(), tolerance);
+//   add_variant(builder, variant, programs, tolerance);
 #pragma once
 
 #include <string>
@@ -31,7 +31,8 @@ namespace mlc::compile {
 struct Program {
   nest::Function function;    // until `optimise` cuts it into parts
   GoldenSet golden;
-  bool is_pipeline = false;   // takes pictures, and is what runs by default
+  bool is_pipeline = false;   // a section of one
+  bool is_default = false;    // the first section of the pipeline that runs by default
   format::Method method;      // its interface, set by `optimise`
 };
 
@@ -42,7 +43,7 @@ Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs,
 
 // The interface of a program and its golden vectors; `tolerance` relative to the largest output.
 void add_program(container::ContainerBuilder& builder, const Program& program, double tolerance);
-// Module, plan and requirements; takes the bytes out of `compiled`. `main`: the program whose outputs `tolerance` is for.
-void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled, const Program& main, double tolerance);
+// Module, plan and requirements; takes the bytes out of `compiled`. `tolerance` is for the outputs of all programs, by number.
+void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled, const std::vector<Program>& programs, double tolerance);
 
 }  // namespace mlc::compile

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/problems.h"
-#include "packager/ir/context.h"
 #include "schema/pipeline/lines.h"
 
 namespace mlc::pipeline {
@@ -11,13 +10,14 @@ namespace {
 
 class Checker {
  public:
-  Checker(const Pipeline& pipeline, const nest::Function& function, const std::map<std::string, std::vector<std::byte>>& assets)
-      : pipeline_(pipeline), function_(function), assets_(assets), outputs_(array_outputs(pipeline)) {}
+  Checker(const Pipeline& pipeline, const std::map<ValueId, KnownArray>& known, const std::map<std::string, std::vector<std::byte>>& assets)
+      : pipeline_(pipeline), known_(known), assets_(assets) {}
 
   Status run() {
     for (const Step& step : pipeline_.steps) {
       if (const auto* top = std::get_if<TopK>(&step.what)) add(step, check(step, *top));
       if (const auto* ctc = std::get_if<CtcGreedy>(&step.what)) add(step, check(step, *ctc));
+      if (const auto* names = std::get_if<NameBoxes>(&step.what)) add(step, check(step, *names));
       if (std::holds_alternative<Detokenize>(step.what)) add(step, check_ids(step));
     }
     return std::move(all_);
@@ -26,27 +26,31 @@ class Checker {
  private:
   Status check(const Step& step, const TopK& what) {
     MLC_ASSIGN(const int64_t columns, columns_of(step, 1, SIZE_MAX, "[..., columns]"));
-    return check_list(what.labels, columns, [&](size_t lines) { return check_labels(what, lines, columns); });
+    return check_list(what.labels, columns, [&](size_t lines) { return check_labels(step.op, what.labels, what.label_offset, lines, columns); });
   }
   Status check(const Step& step, const CtcGreedy& what) {
     MLC_ASSIGN(const int64_t columns, columns_of(step, 2, 3, "[time, columns] or [batch, time, columns]"));
     return check_list(what.charset, columns, [&](size_t lines) { return check_charset(what, lines, columns); });
   }
 
+  Status check(const Step& step, const NameBoxes& what) {
+    const KnownArray& array = array_of(step);
+    if (array.dtype != DType::F32 || array.shape.size() != 2 || array.shape[1].value_or(6) != 6) return misfit(step, "detections f32 [n, 6], which 'nms' makes", array);
+    const int64_t classes = array.classes.value_or(-1);
+    return check_list(what.labels, classes, [&](size_t lines) { return check_labels(step.op, what.labels, what.label_offset, lines, classes); });
+  }
+
   Status check_ids(const Step& step) {
-    const nest::Array& array = array_of(step);
+    const KnownArray& array = array_of(step);
     if (is_int(array.dtype) && bits_of(array.dtype) >= 8 && (array.shape.size() == 1 || array.shape.size() == 2)) return ok();
     return misfit(step, "integers [tokens] or [texts, tokens]", array);
   }
 
-  const nest::Array& array_of(const Step& step) const {
-    const auto at = std::find(outputs_.begin(), outputs_.end(), step.in.at(0));
-    return function_.arrays[function_.outputs[static_cast<size_t>(at - outputs_.begin())]];
-  }
+  const KnownArray& array_of(const Step& step) const { return known_.at(step.in.at(0)); }
 
-  Status misfit(const Step& step, const std::string& expected, const nest::Array& array) const {
+  Status misfit(const Step& step, const std::string& expected, const KnownArray& array) const {
     std::string found = std::string(name_of(array.dtype)) + "[";
-    for (size_t axis = 0; axis < array.shape.size(); ++axis) found += (axis ? ", " : "") + ir::to_string(array.shape[axis]);
+    for (size_t axis = 0; axis < array.shape.size(); ++axis) found += (axis ? ", " : "") + (array.shape[axis] ? std::to_string(*array.shape[axis]) : "?");
     return Status(Code::Usage, 5009, "step '" + step.op + "' takes " + expected + ", '" + pipeline_.value(step.in.at(0)).name + "' is " + found + "]");
   }
 
@@ -59,9 +63,9 @@ class Checker {
 
   // Columns of the array that a step takes, -1 where the input decides.
   Result<int64_t> columns_of(const Step& step, size_t least, size_t most, const char* expected) {
-    const nest::Array& array = array_of(step);
+    const KnownArray& array = array_of(step);
     if (!is_float(array.dtype) || array.shape.size() < least || array.shape.size() > most) return misfit(step, std::string("floats ") + expected, array);
-    return array.shape.back()->is_const() ? array.shape.back()->i : -1;
+    return array.shape.back().value_or(-1);
   }
 
   void add(const Step& step, Status problem) {
@@ -70,16 +74,18 @@ class Checker {
   }
 
   const Pipeline& pipeline_;
-  const nest::Function& function_;
+  const std::map<ValueId, KnownArray>& known_;
   const std::map<std::string, std::vector<std::byte>>& assets_;
-  const std::vector<ValueId> outputs_;
   Status all_;
 };
 
 }  // namespace
 
-Status check_lists(const Pipeline& pipeline, const nest::Function& function, const std::map<std::string, std::vector<std::byte>>& assets) {
-  return Checker(pipeline, function, assets).run();
+Status check_lists(const Pipeline& pipeline, const ExpandedPipeline& expanded, const std::map<std::string, std::vector<std::byte>>& assets) {
+  Status problems;
+  for (const Pipeline* each : with_bodies(pipeline))
+    if (const auto known = expanded.known.find(each); known != expanded.known.end()) add_problem(problems, Checker(*each, known->second, assets).run());
+  return problems;
 }
 
 }  // namespace mlc::pipeline

@@ -11,6 +11,8 @@ namespace {
 using lang::Attribute;
 using Attributes = std::map<std::string, Attribute>;
 
+constexpr int64_t kMostElements = int64_t{1} << 32;  // along an axis that a run decides
+
 int64_t flag(bool b) { return b ? 1 : 0; }
 
 std::string kernel_name(Kernel kernel) {
@@ -70,27 +72,45 @@ std::string resize_operator(Like like) { return like == Like::Pillow ? "ResizePi
 bool is_batched(PixelLayout layout) { return layout == PixelLayout::Nchw || layout == PixelLayout::Nhwc; }
 bool is_channels_first(PixelLayout layout) { return layout == PixelLayout::Nchw || layout == PixelLayout::Chw; }
 
+using Known = std::map<ValueId, KnownArray>;
+
+// One section.
 class Expander {
  public:
-  Expander(ir::Context& ctx, const lang::Library& library, const Programs& programs, const Pipeline& pipeline)
-      : ctx_(ctx), library_(library), programs_(programs), pipeline_(pipeline) {
-    function_.name = pipeline.name;
+  // `known`: what earlier sections of the pipeline give; what this one gives is added.
+  Expander(ir::Context& ctx, const lang::Library& library, const Programs& programs, const Pipeline& pipeline, const Section& section, Known& known)
+      : ctx_(ctx), library_(library), programs_(programs), pipeline_(pipeline), section_(section), known_(known) {
+    function_.name = section.program;
   }
 
   Result<nest::Function> run() {
-    for (const ValueId id : array_inputs(pipeline_)) MLC_RETURN_IF_ERROR(add_input(id));
-    for (const Step& step : pipeline_.steps) {
-      if (stage_of(step.what) != Stage::Array) continue;
-      step_ = &step;
-      Status done = std::visit([&](const auto& what) { return expand(what); }, step.what);
+    for (const ValueId id : section_.in) MLC_RETURN_IF_ERROR(add_input(id));
+    for (const uint32_t k : section_.steps) {
+      step_ = &pipeline_.steps[k];
+      Status done = std::visit([&](const auto& what) { return expand(what); }, step_->what);
       if (!done.ok()) return placed(std::move(done));
     }
-    for (const ValueId id : array_outputs(pipeline_)) MLC_RETURN_IF_ERROR(add_output(id));
+    for (const ValueId id : section_.out) MLC_RETURN_IF_ERROR(add_output(id));
+    for (size_t k = 0; k < section_.out.size(); ++k) {
+      const nest::Array& array = function_.arrays[function_.outputs[k]];
+      KnownArray& known = known_[section_.out[k]];
+      known.dtype = array.dtype;
+      for (const ir::Expr* extent : array.shape) known.shape.push_back(extent_of(extent));
+      known.classes = classes_of(section_.out[k]);
+    }
     nest::interface_names_first(function_);
     return std::move(function_);
   }
 
  private:
+  static std::optional<int64_t> extent_of(const ir::Expr* e) { return e->is_const() ? std::optional<int64_t>(e->i) : std::nullopt; }
+  // Of detections, in this section or before it.
+  std::optional<int64_t> classes_of(ValueId id) const {
+    if (const auto here = classes_.find(id); here != classes_.end()) return here->second;
+    const auto known = known_.find(id);
+    return known == known_.end() ? std::nullopt : known->second.classes;
+  }
+
   // Every problem of the step, with the place of the step.
   Status placed(Status problems) const {
     const std::string place = place_of(pipeline_, step_->where);
@@ -110,8 +130,18 @@ class Expander {
       array.shape = shape_of_tokens(id);
       return add_input_array(id, std::move(array));
     }
-    if (!value.picture)
-      return Status(Code::Unsupported, 5008, "pipeline '{}': input '{}' is no picture and no text; only those are compiled so far", pipeline_.name, value.name);
+    if (const auto known = known_.find(id); known != known_.end()) {
+      array.dtype = known->second.dtype;
+      for (size_t axis = 0; axis < known->second.shape.size(); ++axis) {
+        const std::optional<int64_t> extent = known->second.shape[axis];
+        array.shape.push_back(extent ? ctx_.integer(*extent) : ctx_.sym(ctx_.declare_sym(free_name(value, axis), 0, kMostElements)));
+      }
+      return add_input_array(id, std::move(array));
+    }
+    if (!value.picture) {
+      if (const model::Port* port = port_that_takes(id)) return add_input_array(id, array_of_port(value, *port));
+      return Status(Code::Unsupported, 5008, "pipeline '{}': input '{}' is no picture and no text, and goes to no 'run' step that says its type", pipeline_.name, value.name);
+    }
     const Picture& picture = *value.picture;
     array.dtype = picture.dtype;
     // A side that the file decides: at least one pixel, at most what decoders let through.
@@ -122,8 +152,32 @@ class Expander {
     const ir::Expr* width = side(picture.width, "width");
     const ir::Expr* channels = ctx_.integer(picture.channels);
     array.shape = is_channels_first(picture.layout) ? std::vector{channels, height, width} : std::vector{height, width, channels};
-    if (is_batched(picture.layout)) array.shape.insert(array.shape.begin(), ctx_.integer(1));
+    const ir::Expr* pictures = picture.most == 1 ? ctx_.integer(1) : ctx_.sym(ctx_.declare_sym(free_name(value, 0), 1, picture.most));
+    if (is_batched(picture.layout)) array.shape.insert(array.shape.begin(), pictures);
     return add_input_array(id, std::move(array));
+  }
+
+  static std::string free_name(const Value& value, size_t axis) { return value.name + "." + std::to_string(axis); }
+
+  // The input of a program that takes this value, which is an array of the caller; null where no `run` step takes it.
+  const model::Port* port_that_takes(ValueId id) const {
+    for (const uint32_t k : section_.steps)
+      if (const auto* run = std::get_if<Run>(&pipeline_.steps[k].what))
+        for (const auto& [name, given] : run->inputs)
+          if (const model::Port* port = given == id ? port_of(*run, name) : nullptr; port && port->has_shape && !port->list_depth) return port;
+    return nullptr;
+  }
+
+  nest::Array array_of_port(const Value& value, const model::Port& port) {
+    nest::Array array;
+    array.name = value.name;
+    array.kind = nest::Array::Kind::Input;
+    array.dtype = port.dtype;
+    for (size_t axis = 0; axis < port.shape.size(); ++axis) {
+      const auto* extent = std::get_if<int64_t>(&port.shape[axis]);
+      array.shape.push_back(extent ? ctx_.integer(*extent) : ctx_.sym(ctx_.declare_sym(free_name(value, axis), 0, kMostElements)));
+    }
+    return array;
   }
 
   Status add_input_array(ValueId id, nest::Array array) {
@@ -198,7 +252,7 @@ class Expander {
     return call;
   }
 
-  // One operator of one argument and one result.
+  // One operator of one result.
   Result<lang::Value> apply(const std::string& name, const lang::Value& in, Attributes attributes, const std::string& domain = "mlc.pipeline") {
     lang::Call call = call_of(name, std::move(attributes), domain);
     call.inputs = {in};
@@ -235,8 +289,22 @@ class Expander {
   }
   Status expand(const Flip& s) { return set(apply("Flip", in(), {{"horizontal", flag(s.axis == Axis::Horizontal)}})); }
   Status expand(const Rotate90& s) {
+    if (step_->in.size() > 1) return set(turned_where());
     if (s.turns == 2) return set(apply("HalfTurn", in(), {}));
     return set(apply("QuarterTurn", in(), {{"left", flag(s.turns == 1)}}));
+  }
+  // Turned where the one element of the second input is true.
+  Result<lang::Value> turned_where() {
+    const nest::Array& where = function_.arrays[values_.at(step_->in[1]).array];
+    const std::string& name = pipeline_.value(step_->in[1]).name;
+    if (where.dtype != DType::Bool || where.shape.size() != 1 || (where.shape[0]->is_const() && where.shape[0]->i != 1))
+      return Status(Code::Usage, 5009, "step 'rotate90': 'where' is one truth value, bool[1], and '{}' is {} with {} axes", name, name_of(where.dtype), where.shape.size())
+          .hint("threshold makes truth values, column takes one of a row");
+    if (!where.shape[0]->is_const()) function_.checks.push_back({ctx_.binary(ir::Op::Eq, where.shape[0], ctx_.integer(1)), "'" + name + "' must be one truth value"});
+    lang::Call call = call_of("HalfTurnWhere", {}, "mlc.pipeline");
+    call.inputs = {in(), values_.at(step_->in[1])};
+    MLC_ASSIGN(const std::vector<lang::Value> out, library_.expand(ctx_, function_, call));
+    return out[0];
   }
   Status expand(const ConvertColor& s) {
     if (s.from == s.to) return set(in());
@@ -352,6 +420,7 @@ class Expander {
   Status expand(const Nms& s) {
     MLC_RETURN_IF_ERROR(need(0, {2, 1, 4, 4, "boxes f32 [boxes, 4]"}));
     MLC_RETURN_IF_ERROR(need(1, {2, 1, 0, INT64_MAX, "scores f32 [boxes, classes]"}));
+    classes_[step_->out[0]] = extent_of(function_.arrays[values_.at(step_->in[1]).array].shape[1]);
     const std::string per = s.per_class ? "class" : "all";
     lang::Call call = call_of("Nms", {{"least", s.score}, {"iou", s.iou}, {"most", s.most}, {"per", per}}, "mlc.pipeline");
     call.inputs = {in(), values_.at(step_->in.at(1))};
@@ -360,6 +429,7 @@ class Expander {
   }
   Status expand(const Unletterbox& s) {
     MLC_RETURN_IF_ERROR(need(0, {2, 1, 6, 6, "detections f32 [n, 6]"}));
+    classes_[step_->out[0]] = classes_of(step_->in[0]);
     Attributes attributes{{"clip", flag(s.clip)}};
     if (const auto* box = std::get_if<Letterbox>(&s.of))
       attributes.merge(Attributes{{"fit", std::string(box->upscale ? "grown" : "inside")}, {"height", box->height}, {"width", box->width},
@@ -380,6 +450,13 @@ class Expander {
     return set(apply("FirstColumns", in(), {{"columns", s.columns}}));
   }
 
+  Status expand(const Column& s) {
+    const auto& shape = function_.arrays[in().array].shape;
+    if (shape.empty() || (shape.back()->is_const() && shape.back()->i <= s.index))
+      return Status(Code::Usage, 5009, "step 'column' takes column {}, '{}' has {}", s.index, pipeline_.value(step_->in[0]).name, shape.empty() ? 0 : shape.back()->i);
+    return set(apply("Column", in(), {{"index", s.index}}));
+  }
+
   Status expand(const Run& s) {
     auto program = programs_.find(s.program);
     if (program == programs_.end()) {
@@ -394,34 +471,79 @@ class Expander {
       if (!pipeline_.value(id).is_tokens) continue;
       MLC_ASSIGN(given[name], tokens_for(s, name, values_.at(id)));
     }
+    const std::string scope = function_.name + (++runs_ == 1 ? "" : "/" + std::to_string(runs_));
     std::vector<std::string> wanted;
     for (const auto& [name, id] : s.outputs) wanted.push_back(name);
-    MLC_ASSIGN(const auto results, compile::expand_graph(ctx_, library_, model, function_, given, wanted));
+    MLC_ASSIGN(const auto results, compile::expand_graph(ctx_, library_, model, function_, scope, given, wanted));
     for (const auto& [name, id] : s.outputs) values_[id] = results.at(name);
     return ok();
   }
 
-  // Host steps are never asked for.
-  Status expand(const DecodeImage&) { return ok(); }
-  Status expand(const DecodeAudio&) { return ok(); }
-  Status expand(const Tokenize&) { return ok(); }
-  Status expand(const Detokenize&) { return ok(); }
-  Status expand(const TopK&) { return ok(); }
-  Status expand(const CtcGreedy&) { return ok(); }
+  template <class HostStep>
+  Status expand(const HostStep&) {
+    return Status(Code::Internal, "a step of the host among those that are compiled");
+  }
 
   ir::Context& ctx_;
   const lang::Library& library_;
   const Programs& programs_;
   const Pipeline& pipeline_;
+  const Section& section_;
+  Known& known_;
   nest::Function function_;
   std::map<ValueId, lang::Value> values_;
+  std::map<ValueId, std::optional<int64_t>> classes_;  // of detections
   const Step* step_ = nullptr;
+  size_t runs_ = 0;  // `run` steps so far
 };
 
 }  // namespace
 
-Result<nest::Function> expand_pipeline(ir::Context& ctx, const lang::Library& library, const Programs& programs, const Pipeline& pipeline) {
-  return Expander(ctx, library, programs, pipeline).run();
+namespace {
+
+// What a step on the host gives of arrays that are known: the rows of all items, or a batch of them.
+void know_results(const Step& step, ExpandedPipeline& all, const Pipeline& p) {
+  Known& known = all.known[&p];
+  if (const auto* batch = std::get_if<Batch>(&step.what)) {
+    const auto item = known.find(step.in[0]);
+    if (item == known.end() || item->second.shape.empty()) return;
+    KnownArray array = item->second;
+    array.shape[0] = batch->most == 1 ? std::optional<int64_t>(1) : std::nullopt;
+    known[step.out[0]] = std::move(array);
+  }
+  if (const auto* each = std::get_if<ForEach>(&step.what))
+    for (size_t k = 0; k < step.out.size(); ++k) {
+      const auto& inner = all.known[each->body.get()];
+      const auto item = inner.find(each->results[k]);
+      if (item == inner.end() || item->second.shape.empty()) continue;
+      KnownArray array = item->second;
+      array.shape[0] = std::nullopt;
+      known[step.out[k]] = std::move(array);
+    }
+}
+
+}  // namespace
+
+// Recursion: bodies have none of their own.
+Result<ExpandedPipeline> expand_pipeline(ir::Context& ctx, const lang::Library& library, const Programs& programs, const Pipeline& pipeline) {
+  ExpandedPipeline all;
+  for (const Section& section : sections(pipeline)) {
+    if (section.is_array) {
+      MLC_ASSIGN(nest::Function function, Expander(ctx, library, programs, pipeline, section, all.known[&pipeline]).run());
+      all.functions.push_back(std::move(function));
+      continue;
+    }
+    for (const uint32_t k : section.steps) {
+      const Step& step = pipeline.steps[k];
+      if (const auto* each = std::get_if<ForEach>(&step.what)) {
+        MLC_ASSIGN(ExpandedPipeline body, expand_pipeline(ctx, library, programs, *each->body));
+        for (nest::Function& function : body.functions) all.functions.push_back(std::move(function));
+        all.known.merge(body.known);
+      }
+      know_results(step, all, pipeline);
+    }
+  }
+  return all;
 }
 
 }  // namespace mlc::pipeline

@@ -1,7 +1,12 @@
-// The array steps of a pipeline and the model between them as one Nest function, so that they are compiled and fused
-// together. Inputs are the tensors that host steps (or the caller) hand over, outputs those that they take back:
-// pipeline::array_inputs and array_outputs, in that order and by those names.
+// The array steps of a pipeline and the models between them as Nest functions, one for each section of them (schema/pipeline,
+// sections), so that steps and models are compiled and fused together. Inputs are the tensors that host steps, the caller or
+// an earlier section hand over, outputs those that are read behind: Section::in and out, in that order and by the names of the
+// values.
 #pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
 
 #include "base/status.h"
 #include "packager/ir/context.h"
@@ -15,8 +20,19 @@ namespace mlc::pipeline {
 // Programs by the names that `run` steps use.
 using Programs = std::map<std::string, const model::Model*>;
 
+// What is known of a tensor that a section gives: extents are null where a run decides them.
+struct KnownArray {
+  DType dtype = DType::None;
+  std::vector<std::optional<int64_t>> shape;
+  std::optional<int64_t> classes = {};  // of detections: that their scores have
+};
+struct ExpandedPipeline {
+  std::vector<nest::Function> functions;  // one for each section of array steps, those of bodies behind that which gives their lists
+  std::map<const Pipeline*, std::map<ValueId, KnownArray>> known;  // tensors that sections give, of the pipeline and of its bodies
+};
+
 // Free sides of pictures become symbols "<value>.height" and "<value>.width". What each step computes: spec/pipeline.md;
 // the texts are ops/pipeline.mlop, domain "mlc.pipeline".
-Result<nest::Function> expand_pipeline(ir::Context& ctx, const lang::Library& library, const Programs& programs, const Pipeline& pipeline);
+Result<ExpandedPipeline> expand_pipeline(ir::Context& ctx, const lang::Library& library, const Programs& programs, const Pipeline& pipeline);
 
 }  // namespace mlc::pipeline

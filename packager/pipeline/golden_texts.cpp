@@ -77,7 +77,10 @@ Result<std::vector<TextVector>> golden_texts(const Pipeline& pipeline, const std
   std::vector<TextVector> vectors;
   const auto is_text = [&](ValueId id) { return pipeline.value(id).kind == ValueKind::Strings; };
   const auto is_tokens = [&](ValueId id) { return pipeline.value(id).is_tokens; };
-  const std::vector<ValueId> arrays = array_inputs(pipeline);
+  const std::vector<Section> all = sections(pipeline);
+  const auto first = std::find_if(all.begin(), all.end(), [](const Section& section) { return section.is_array; });
+  if (first == all.end()) return vectors;
+  const std::vector<ValueId>& arrays = first->in;
   if (!std::all_of(pipeline.inputs.begin(), pipeline.inputs.end(), is_text) || !std::all_of(arrays.begin(), arrays.end(), is_tokens)) return vectors;
   const auto lookup = [&](std::string_view name) -> Result<Bytes> { return Bytes(assets.at(std::string(name))); };
   MLC_ASSIGN(const HostPipeline host, HostPipeline::create(pipeline, lookup));

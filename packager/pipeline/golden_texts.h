@@ -13,7 +13,7 @@ namespace mlc::pipeline {
 
 struct TextVector {
   std::string name;                 // "text", "two texts", "empty text", "long text"
-  std::vector<NamedTensor> arrays;  // by the names of array_inputs
+  std::vector<NamedTensor> arrays;  // those that the first program takes
 };
 
 // None where the pipeline takes anything but texts, or hands anything but tokens to its array steps. The long text is one that the

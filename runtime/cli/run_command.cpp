@@ -34,33 +34,32 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   MLC_RETURN_IF_ERROR(check_variant(model, o.variant));
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
   const uint64_t start = now_ns();
-  MLC_ASSIGN(const std::vector<NamedTensor> inputs, make_inputs(model, target, o.input, files.inputs, memory));
+  MLC_ASSIGN(std::vector<NamedTensor> inputs, make_inputs(model, target, o.input, files.inputs, memory));
   const uint64_t pre_ns = now_ns() - start;
   MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session()}));
   say_what_crashed(model.info.file, session.info.variant);
 
   const uint64_t ready = now_ns();
-  const mlio::Views views = mlio::views_of(model, target.program, inputs);
-  MLC_ASSIGN(const std::vector<MlcTensor> outputs, mlio::run_once(model, session.session.get(), target.program, nullptr, views.tensors));
-  const uint64_t ran = now_ns();
-  say_what_fell_back(session);
+  uint64_t run_ns = 0;
   MLC_ASSIGN(pipeline::AnswerBudget budget, answer_budget(model, o.variant.limits));
-  MLC_ASSIGN(std::vector<NamedTensor> results, mlio::results_of(model, target.program, outputs, budget));
+  const pipeline::Programs programs = mlio::programs_of(model, session.session.get(), nullptr, budget, run_ns);
   std::vector<pipeline::Answer> answers;
   if (target.pipeline) {
-    const auto top = o.top > 0 ? std::optional<int64_t>(o.top) : std::nullopt;
-    MLC_ASSIGN(answers, target.pipeline->after(std::move(results), top, budget));
+    MLC_ASSIGN(answers, target.pipeline->run(std::move(inputs), o.top > 0 ? std::optional<int64_t>(o.top) : std::nullopt, budget, programs));
   } else {
+    MLC_ASSIGN(std::vector<NamedTensor> results, programs.run(mlio::program_at(model, target.program).name, inputs));
     answers = as_answers(std::move(results));
   }
+  say_what_fell_back(session);
   const uint64_t done = now_ns();
   if (files.output) MLC_RETURN_IF_ERROR(write_answers(answers, o.output, *files.output, budget));
 
   const uint64_t open_ns = model.open_ns + session.load_ns;
-  say_what_runs(model, session, "open " + ms_text(open_ns) + " · pre " + ms_text(pre_ns) + " · run " + ms_text(ran - ready) +
-                                    " · post " + ms_text(done - ran), o.as_json);
+  say_what_runs(model, session, "open " + ms_text(open_ns) + " · pre " + ms_text(pre_ns) + " · run " + ms_text(run_ns) +
+                                    " · post " + ms_text(done - ready - run_ns), o.as_json);
   Report report;
-  if (o.output.empty() && !o.as_json) {
+  const bool shows = o.output.empty() || holds_picture_alone(o.output);
+  if (shows && !o.as_json) {
     MLC_ASSIGN(report.text, text_of(answers, budget));
   }
   report.json = {{"root", std::string("sha256:") + model.info.root},
@@ -71,10 +70,10 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
                  {"native_allowed", model.info.native_allowed != 0}};
   if (const std::string added = fell_back(session); !added.empty()) report.json["fell_back"] = added;
   if (!o.output.empty()) report.json["output_file"] = o.output;
-  if (o.output.empty() && o.as_json) {
+  if (shows && o.as_json) {
     MLC_ASSIGN(report.json["outputs"], json_of(answers, budget));
   }
-  report.json["timings"] = {{"open_ns", open_ns}, {"pre_ns", pre_ns}, {"run_ns", ran - ready}, {"post_ns", done - ran}};
+  report.json["timings"] = {{"open_ns", open_ns}, {"pre_ns", pre_ns}, {"run_ns", run_ns}, {"post_ns", done - ready - run_ns}};
   report.in_use = std::make_shared<const InUse>(InUse{std::move(model), std::move(session)});
   return report;
 }
@@ -91,7 +90,7 @@ void add_run_command(Program& program) {
   add_input_options(command, o->input);
   add_variant_options(command, o->variant);
   add_limit_options(command, o->variant.limits);
-  command.add_option("-o,--output", o->output, "write the answers: .npz, .npy or .json");
+  command.add_option("-o,--output", o->output, "write the answers: .npz, .npy, .json, or .png the picture among them");
   command.add_option("--top", o->top, "how many classes").within(1, 1000000);
   command.on_run([o] {
     return answer({"run", o->as_json, o->container, o->input.specs, o->output,

@@ -14,7 +14,7 @@
 namespace mlc::io {
 namespace {
 
-constexpr int kLevel = 6;  // of zlib
+constexpr int kLevel = 1;  // of zlib: 4 % more bytes than at its usual 6, in a quarter of the time (a photograph)
 
 struct Writer {
   png_structp png = nullptr;
@@ -72,7 +72,7 @@ bool write_all(Writer& w, const std::byte* pixels, png_uint_32 height, png_uint_
   png_set_write_fn(w.png, &w, on_write, on_flush);
   png_set_user_limits(w.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
   png_set_compression_level(w.png, kLevel);
-  png_set_filter(w.png, PNG_FILTER_TYPE_BASE, PNG_FILTER_UP);
+  png_set_filter(w.png, PNG_FILTER_TYPE_BASE, PNG_FILTER_PAETH);
   png_set_IHDR(w.png, w.info, width, height, 8, color_type(channels), PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_BASE, PNG_FILTER_TYPE_BASE);
   png_write_info(w.png, w.info);
   const size_t stride = size_t{width} * static_cast<size_t>(channels);

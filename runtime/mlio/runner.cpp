@@ -1,5 +1,6 @@
 #include "runtime/mlio/runner.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include "runtime/api/sized.h"
@@ -222,19 +223,40 @@ Result<std::vector<MlcTensor>> run_once(ModelRef m, MlcSession* session, uint32_
   return outputs;
 }
 
+pipeline::Programs programs_of(ModelRef m, MlcSession* session, const MlcRunOptions* options, pipeline::AnswerBudget& budget, uint64_t& run_ns) {
+  pipeline::Programs programs;
+  programs.run = [m, session, options, &budget, &run_ns](const std::string& name, const std::vector<NamedTensor>& inputs) -> Result<std::vector<NamedTensor>> {
+    MLC_ASSIGN(const uint32_t program, program_index(m, name));
+    const uint64_t start = now_ns();
+    const Views views = views_of(m, program, inputs);
+    MLC_ASSIGN(const std::vector<MlcTensor> outputs, run_once(m, session, program, options, views.tensors));
+    run_ns += now_ns() - start;
+    return results_of(m, program, outputs, budget);
+  };
+  programs.no_rows = [m](const std::string& name, const std::string& output) -> Result<HostTensor> {
+    MLC_ASSIGN(const uint32_t program, program_index(m, name));
+    for (uint32_t i = 0; i < program_at(m, program).num_outputs; ++i) {
+      const MlcPort port = port_at(m, program, true, i);
+      if (output != port.name) continue;
+      std::vector<int64_t> shape;
+      for (uint32_t axis = 0; axis < port.rank; ++axis) shape.push_back(axis == 0 ? 0 : std::max<int64_t>(port.extents[axis], 0));
+      return HostTensor::zeros(static_cast<DType>(port.dtype), std::move(shape));
+    }
+    return Status(Code::Internal, "program '{}' has no output '{}'", name, output);
+  };
+  return programs;
+}
+
 Result<Ran> run_pipeline(ModelRef m, const Target& target, MlcSession* session, const MlcRunOptions* options,
                          std::vector<pipeline::GivenInput> given, std::optional<int64_t> top) {
   Ran ran;
   const uint64_t start = now_ns();
-  MLC_ASSIGN(const std::vector<NamedTensor> inputs, target.pipeline->before(std::move(given), decode_limits(m)));
+  MLC_ASSIGN(std::vector<NamedTensor> made, target.pipeline->before(std::move(given), decode_limits(m)));
   const uint64_t ready = now_ns();
-  const Views views = views_of(m, target.program, inputs);
-  MLC_ASSIGN(const std::vector<MlcTensor> outputs, run_once(m, session, target.program, options, views.tensors));
-  const uint64_t done = now_ns();
   pipeline::AnswerBudget budget = answer_budget(m);
-  MLC_ASSIGN(std::vector<NamedTensor> results, results_of(m, target.program, outputs, budget));
-  MLC_ASSIGN(ran.answers, target.pipeline->after(std::move(results), top, budget));
-  ran.before_ns = ready - start, ran.run_ns = done - ready, ran.after_ns = now_ns() - done;
+  const pipeline::Programs programs = programs_of(m, session, options, budget, ran.run_ns);
+  MLC_ASSIGN(ran.answers, target.pipeline->run(std::move(made), top, budget, programs));
+  ran.before_ns = ready - start, ran.after_ns = now_ns() - ready - ran.run_ns;
   return ran;
 }
 

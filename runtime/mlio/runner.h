@@ -1,10 +1,9 @@
 // Files, bytes or arrays in, labelled answers out: what runs around a model, in C++, over the table of mlc.h.
 //
 //   auto target = choose_target({api, model}, {});            // the pipeline of the container, or the bare program
-//   auto tensors = target->pipeline->before(given);           // decoders
-//   auto outputs = run_once({api, model}, session, target->program, nullptr, views_of(...).tensors);
-//   auto results = results_of({api, model}, target->program, outputs, budget);
-//   auto answers = target->pipeline->after(std::move(results), {}, budget); // classes, text
+//   auto made = target->pipeline->before(given);              // decoders
+//   auto programs = programs_of({api, model}, session, nullptr, budget, run_ns);
+//   auto answers = target->pipeline->run(std::move(*made), {}, budget, programs);   // the rest: arrays, classes, text
 //
 // run_pipeline does all of it and says how long each part took.
 #pragma once
@@ -75,6 +74,10 @@ pipeline::AnswerBudget answer_budget(ModelRef model);
 // Runs the program once, whatever program the options name. They may be null.
 Result<std::vector<MlcTensor>> run_once(ModelRef model, MlcSession* session, uint32_t program,
                                         const MlcRunOptions* options, const std::vector<MlcTensor>& inputs);
+
+// The programs of the container, run in this session, as a pipeline uses them. The time that they take is added to `run_ns`. All
+// arguments outlive the result; the options may be null.
+pipeline::Programs programs_of(ModelRef model, MlcSession* session, const MlcRunOptions* options, pipeline::AnswerBudget& budget, uint64_t& run_ns);
 
 struct Ran {
   std::vector<pipeline::Answer> answers;  // arrays among them as results_of

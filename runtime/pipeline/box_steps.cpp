@@ -61,7 +61,7 @@ Result<ImageFile> image_out(const HostTensor& picture, AnswerBudget& budget) {
   if (picture.dtype != DType::U8 || picture.shape.size() != 3 || picture.shape[2] < 1 || picture.shape[2] > 4)
     return not_taken("image_out", picture, "a picture u8 [h, w, 1 to 4]");
   if (picture.shape[0] == 0 || picture.shape[1] == 0)
-    return Status(Code::InputMismatch, "step 'image_out' takes a picture with pixels, found {}", type_text(picture.dtype, picture.shape));
+    return Status(Code::InputMismatch, 4001, "step 'image_out' takes a picture with pixels, found {}", type_text(picture.dtype, picture.shape));
   ImageFile file{"image/png", picture.shape[0], picture.shape[1], {}};
   MLC_ASSIGN(file.bytes, io::encode_png(picture, [&](uint64_t bytes) { return budget.take(bytes, "image_out"); }));
   return file;

@@ -6,6 +6,7 @@
 #include "base/counted.h"
 #include "runtime/io/media.h"
 #include "runtime/pipeline/host_steps.h"
+#include "runtime/pipeline/pipeline_run.h"
 #include "schema/pipeline/lines.h"
 
 namespace mlc::pipeline {
@@ -50,6 +51,23 @@ std::string mismatch(const Pipeline& p, ValueId id, const GivenInput& given) {
   return "found " + std::string(io::describe_bytes(given.file)) + ", expected " + listed(v.accept);
 }
 
+// Arrays that decoders make or that are given, and that later steps take: those of the first program first.
+std::vector<ValueId> made_before(const Pipeline& p) {
+  std::vector<bool> is_made(p.values.size(), false);
+  for (const ValueId id : p.inputs) is_made[id] = p.value(id).kind == ValueKind::Tensor;
+  for (const Step& step : p.steps)
+    if (is_decoder(step.what))
+      for (const ValueId id : step.out) is_made[id] = true;
+  std::vector<ValueId> ids;
+  for (const Section& section : sections(p))
+    for (const ValueId id : section.in)
+      if (is_made[id]) {
+        ids.push_back(id);
+        is_made[id] = false;
+      }
+  return ids;
+}
+
 }  // namespace
 
 std::string_view text_in(Bytes file) {
@@ -64,23 +82,26 @@ Result<HostPipeline> HostPipeline::create(Pipeline description, const AssetLooku
   host.description_ = std::move(description);
   // A pipeline of a thousand steps can ask for a thousand lists: what bounds one bounds all of them. Tokenizers likewise.
   uint64_t bytes = 0, lines = 0, tokenizer_bytes = 0;
-  for (const Step& step : host.description_.steps) {
-    if (!wants_tokenizer(step) || host.tokenizers_.count(asset_of(step))) continue;
-    const std::string name = asset_of(step);
+  std::vector<const Step*> steps;
+  for (const Pipeline* each : with_bodies(host.description_))
+    for (const Step& step : each->steps) steps.push_back(&step);
+  for (const Step* step : steps) {
+    if (!wants_tokenizer(*step) || host.assets_.tokenizers.count(asset_of(*step))) continue;
+    const std::string name = asset_of(*step);
     MLC_ASSIGN(const Bytes compiled, lookup(name));
     tokenizer_bytes += compiled.size();
     if (tokenizer_bytes > text::kMaxCompiledLen)
       return Status(Code::Usage, 5004, "the tokenizers of a pipeline have more than {} bytes in all", text::kMaxCompiledLen);
     auto opened = text::Compiled::open(compiled);
     if (!opened.ok()) return std::move(opened).status().note("asset '" + name + "'");
-    host.tokenizers_.emplace(name, *opened);
+    host.assets_.tokenizers.emplace(name, *opened);
   }
   for (const std::string& name : assets(host.description_)) {
-    if (host.tokenizers_.count(name)) continue;
+    if (host.assets_.tokenizers.count(name)) continue;
     MLC_ASSIGN(Bytes text, lookup(name));
     MLC_ASSIGN(std::vector<std::string> list, split_lines(text, name));
     bytes += text.size(), lines += list.size();
-    host.lines_[name] = std::move(list);
+    host.assets_.lines[name] = std::move(list);
     if (bytes > kMaxListBytes || lines > kMaxLines)
       return Status(Code::Usage, 5004, "the lists of a pipeline have more than {} bytes or {} lines in all", kMaxListBytes,
                     kMaxLines);
@@ -139,7 +160,7 @@ Result<std::vector<NamedTensor>> HostPipeline::decoded(const std::vector<GivenIn
   std::vector<const Step*> decoders;
   io::DecodeLimits left = limits;
   for (const Step& step : p.steps) {
-    if (stage_of(step.what) != Stage::Before) continue;
+    if (!is_decoder(step.what)) continue;
     if (std::holds_alternative<Tokenize>(step.what)) {
       MLC_RETURN_IF_ERROR(add_tokens(step, of_value, left, made));
       for (const ValueId out : step.out) source[out] = out;
@@ -160,7 +181,7 @@ Result<std::vector<NamedTensor>> HostPipeline::decoded(const std::vector<GivenIn
   // The first that comes of one source owns it.
   std::vector<NamedTensor> out;
   std::map<ValueId, size_t> owners;
-  for (ValueId id : array_inputs(p)) {
+  for (const ValueId id : made_before(p)) {
     const auto [owner, is_first] = owners.emplace(source[id], out.size());
     if (is_first) {
       out.push_back({p.value(id).name, std::move(*made[source[id]])});
@@ -188,7 +209,7 @@ Status HostPipeline::add_tokens(const Step& step, const std::vector<GivenInput*>
     lists[k].texts = files[k];
   }
   const auto& what = std::get<Tokenize>(step.what);
-  MLC_ASSIGN(std::vector<HostTensor> tokens, tokenize(what, tokenizers_.at(what.tokenizer), lists[0], step.in.size() > 1 ? &lists[1] : nullptr, left));
+  MLC_ASSIGN(std::vector<HostTensor> tokens, tokenize(what, assets_.tokenizers.at(what.tokenizer), lists[0], step.in.size() > 1 ? &lists[1] : nullptr, left));
   for (size_t k = 0; k < tokens.size(); ++k) {
     left = left.after_decoding(tokens[k].data.size());
     made[step.out[k]] = std::move(tokens[k]);
@@ -196,56 +217,25 @@ Status HostPipeline::add_tokens(const Step& step, const std::vector<GivenInput*>
   return ok();
 }
 
-Result<std::vector<Answer>> HostPipeline::after(std::vector<NamedTensor> tensors, std::optional<int64_t> top, AnswerBudget& budget) const {
-  const Pipeline& p = description_;
-  std::vector<HostTensor*> of_value(p.values.size(), nullptr);
-  const std::vector<ValueId> made = array_outputs(p);
-  std::map<std::string_view, HostTensor*> by_name;
-  for (NamedTensor& t : tensors) by_name[t.name] = &t.tensor;
-  for (ValueId id : made) {
-    const auto found = by_name.find(p.value(id).name);
-    if (found == by_name.end())
-      return Status(Code::Internal, "the compiled program gave no " + quoted(p.value(id).name));
-    of_value[id] = found->second;
-  }
+std::vector<std::string> HostPipeline::programs() const {
+  std::vector<std::string> names;
+  for (const Pipeline* each : with_bodies(description_))
+    for (const Section& section : sections(*each))
+      if (section.is_array) names.push_back(section.program);
+  return names;
+}
 
-  std::vector<std::variant<std::monostate, Classes, Text>> answers(p.values.size());
-  static const std::vector<std::string> none;
-  auto lines = [&](const std::string& name) -> const std::vector<std::string>& {
-    auto found = lines_.find(name);
-    return found == lines_.end() ? none : found->second;
-  };
-  for (const Step& step : p.steps) {
-    if (stage_of(step.what) != Stage::After) continue;
-    const HostTensor* in = of_value[step.in[0]];
-    if (!in)
-      return Status(Code::Unsupported, "step '" + step.op + "' reads " + quoted(p.value(step.in[0]).name) +
-                                           ", which no compiled step makes");
-    if (auto* best = std::get_if<TopK>(&step.what)) {
-      TopK wanted = *best;
-      if (top) wanted.k = *top;
-      MLC_ASSIGN(answers[step.out[0]], top_k(wanted, *in, lines(wanted.labels), budget));
-    } else if (auto* ctc = std::get_if<CtcGreedy>(&step.what)) {
-      MLC_ASSIGN(answers[step.out[0]], ctc_greedy(*ctc, *in, lines(ctc->charset), budget));
-    } else if (auto* ids = std::get_if<Detokenize>(&step.what)) {
-      MLC_ASSIGN(answers[step.out[0]], detokenize(*ids, tokenizers_.at(ids->tokenizer), *in, budget));
-    }
+Result<std::vector<Answer>> HostPipeline::run(std::vector<NamedTensor> made, std::optional<int64_t> top, AnswerBudget& budget,
+                                              const Programs& programs) const {
+  PipelineRun run(description_, {assets_, top, budget, programs});
+  MLC_RETURN_IF_ERROR(run.set(std::move(made)));
+  MLC_RETURN_IF_ERROR(run.all_sections());
+  std::vector<Answer> answers;
+  for (const ValueId id : description_.outputs) {
+    MLC_ASSIGN(Answer answer, run.take_answer(id));
+    answers.push_back(std::move(answer));
   }
-  std::vector<Answer> out;
-  for (ValueId id : p.outputs) {
-    Answer a{p.value(id).name, {}};
-    if (auto* classes = std::get_if<Classes>(&answers[id])) {
-      a.value = std::move(*classes);
-    } else if (auto* text = std::get_if<Text>(&answers[id])) {
-      a.value = std::move(*text);
-    } else {
-      if (!of_value[id])
-        return Status(Code::Unsupported, "output " + quoted(p.value(id).name) + " is made by no compiled step");
-      a.value = std::move(*of_value[id]);  // no output is named twice
-    }
-    out.push_back(std::move(a));
-  }
-  return out;
+  return answers;
 }
 
 }  // namespace mlc::pipeline

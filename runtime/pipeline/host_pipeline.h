@@ -1,9 +1,8 @@
-// A pipeline's host half: files to the tensors that compiled code takes, and its tensors to answers.
+// A pipeline around the programs of a container: files to the tensors that compiled code takes, and its tensors to answers.
 //
 //   auto host = HostPipeline::create(std::move(description), assets);
-//   auto tensors = host->before(inputs);      // named as the compiled program's inputs: array_inputs(description)
-//   ... run the compiled array steps and the model ...
-//   auto answers = host->after(results);      // named as array_outputs(description)
+//   auto made = host->before(inputs);                         // decoders
+//   auto answers = host->run(std::move(made), {}, budget, programs);  // programs, host steps between them and behind
 #pragma once
 
 #include <functional>
@@ -30,8 +29,22 @@ struct GivenInput {
   std::optional<HostTensor> tensor;
 };
 
+// How a pipeline uses the programs of its container.
+struct Programs {
+  // Results by name. Those that are views are valid until the next call.
+  std::function<Result<std::vector<NamedTensor>>(const std::string& program, const std::vector<NamedTensor>& inputs)> run;
+  // An output of a program that has run for nothing: of its type, with no rows; extents that the run decides are 0.
+  std::function<Result<HostTensor>(const std::string& program, const std::string& output)> no_rows;
+};
+
 // The text of a file: without a byte order mark.
 std::string_view text_in(Bytes file);
+
+// What host steps read beside values, by name.
+struct Assets {
+  std::map<std::string, std::vector<std::string>> lines;  // of each list
+  std::map<std::string, text::Compiled> tokenizers;
+};
 
 class HostPipeline {
  public:
@@ -39,12 +52,17 @@ class HostPipeline {
 
   const Pipeline& description() const { return description_; }
 
-  // All wrong and missing inputs are reported at once (E4001).
+  // What the decoders make, and the arrays that were given, by name: all that later steps take. All wrong and missing inputs are
+  // reported at once (E4001).
   // `limits` holds for each input, or, where it says so, for what the decoders give and take together. Steps that decode one input
   // alike decode it once: of their tensors the first owns the bytes and the others are views, so all are kept together.
   Result<std::vector<NamedTensor>> before(std::vector<GivenInput> inputs, const io::DecodeLimits& limits = {}) const;
-  // `top` replaces the k of every top_k. Answers come in the order of the file's "outputs", and are paid for from `budget`.
-  Result<std::vector<Answer>> after(std::vector<NamedTensor> tensors, std::optional<int64_t> top, AnswerBudget& budget) const;
+  // The programs that a run asks for, those of the steps that are done for each item among them. Never empty.
+  std::vector<std::string> programs() const;
+  // All steps behind `before`, whose tensors `made` are. `top` replaces the k of every top_k. Answers come in the order of the
+  // file's "outputs", and are paid for from `budget`, as are tensors that are kept from one program to the next. Views among the
+  // answers are those of the last program.
+  Result<std::vector<Answer>> run(std::vector<NamedTensor> made, std::optional<int64_t> top, AnswerBudget& budget, const Programs& programs) const;
 
  private:
   // Puts the results of a step that takes texts into `made`, and what they take off `left`.
@@ -53,8 +71,7 @@ class HostPipeline {
   Result<std::vector<NamedTensor>> decoded(const std::vector<GivenInput*>& of_value, const io::DecodeLimits& limits) const;
 
   Pipeline description_;
-  std::map<std::string, std::vector<std::string>> lines_;  // of each list
-  std::map<std::string, text::Compiled> tokenizers_;       // by asset
+  Assets assets_;
 };
 
 }  // namespace mlc::pipeline

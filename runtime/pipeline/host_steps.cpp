@@ -93,7 +93,7 @@ Result<Classes> top_k(const TopK& step, const HostTensor& scores, std::span<cons
     return not_scores("top_k", scores, "floats with at least one column");
   const std::string_view who = "top_k";
   const int64_t columns = scores.shape.back(), rows = scores.elements() / columns;
-  if (!step.labels.empty()) MLC_RETURN_IF_ERROR(check_labels(step, labels.size(), columns));
+  if (!step.labels.empty()) MLC_RETURN_IF_ERROR(check_labels("top_k", step.labels, step.label_offset, labels.size(), columns));
   const auto k = static_cast<size_t>(std::min(step.k, columns));
   // In the worst order each is put into the heap of the best.
   MLC_RETURN_IF_ERROR(budget.look_at(static_cast<uint64_t>(scores.elements()) * static_cast<uint64_t>(std::bit_width(k)), who));
@@ -152,6 +152,42 @@ Result<Text> ctc_greedy(const CtcGreedy& step, const HostTensor& scores, std::sp
     result.lines.push_back(std::move(line));
   }
   return result;
+}
+
+namespace {
+
+// Whole pixels [first, second) of `extent` that the interval from `low` to `high` touches, one at least.
+std::pair<int64_t, int64_t> touched(float low, float high, int64_t extent) {
+  const auto inside = [&](double at, int64_t least, int64_t most) {
+    return static_cast<int64_t>(std::clamp(at, static_cast<double>(least), static_cast<double>(most)));
+  };
+  const int64_t first = inside(std::floor(double{low}), 0, extent - 1);
+  return {first, inside(std::ceil(double{high}), first + 1, extent)};
+}
+
+}  // namespace
+
+Result<std::vector<HostTensor>> cut(const HostTensor& picture, const HostTensor& boxes, AnswerBudget& budget) {
+  if (boxes.dtype != DType::F32 || boxes.shape.size() != 2 || boxes.shape[1] < 4)
+    return Status(Code::Usage, 5009, "step 'cut' takes boxes f32[n,4], found {}", type_text(boxes.dtype, boxes.shape));
+  if (picture.dtype != DType::U8 || picture.shape.size() != 3 || picture.shape[0] < 1 || picture.shape[1] < 1)
+    return Status(Code::Usage, 5009, "step 'cut' takes a picture u8[h,w,c], found {}", type_text(picture.dtype, picture.shape));
+  std::vector<HostTensor> parts;
+  const int64_t channels = picture.shape[2], row_bytes = picture.shape[1] * channels;
+  MLC_RETURN_IF_ERROR(budget.take(static_cast<uint64_t>(boxes.shape[0]), sizeof(HostTensor), "cut"));
+  for (int64_t box = 0; box < boxes.shape[0]; ++box) {
+    const float* b = boxes.as<float>().data() + box * boxes.shape[1];
+    if (!std::all_of(b, b + 4, [](float v) { return std::isfinite(v); }))
+      return Status(Code::InputMismatch, 4001, "step 'cut': box {} is not finite", box);
+    const auto [left, right] = touched(b[0], b[2], picture.shape[1]);
+    const auto [top, bottom] = touched(b[1], b[3], picture.shape[0]);
+    MLC_RETURN_IF_ERROR(budget.take(static_cast<uint64_t>((bottom - top) * (right - left) * channels), "cut"));
+    MLC_ASSIGN(HostTensor part, HostTensor::zeros(DType::U8, {bottom - top, right - left, channels}));
+    for (int64_t y = top; y < bottom; ++y)
+      std::copy_n(picture.data.data() + y * row_bytes + left * channels, (right - left) * channels, part.data.data() + (y - top) * (right - left) * channels);
+    parts.push_back(std::move(part));
+  }
+  return parts;
 }
 
 }  // namespace mlc::pipeline

@@ -44,4 +44,8 @@ Result<ImageFile> image_out(const HostTensor& picture, AnswerBudget& budget);
 // and the final space where there is one.
 Result<Text> ctc_greedy(const CtcGreedy& step, const HostTensor& scores, std::span<const std::string> charset, AnswerBudget& budget);
 
+// `picture`: u8 [h, w, c]; `boxes`: f32 [n, 4 or more]. One picture for each box: the pixels that it touches, at least one and none
+// outside. InputMismatch: a box is not finite.
+Result<std::vector<HostTensor>> cut(const HostTensor& picture, const HostTensor& boxes, AnswerBudget& budget);
+
 }  // namespace mlc::pipeline

@@ -1,6 +1,8 @@
 // From JSON to numbered values and steps: names, order of execution, use of values.
 #include <algorithm>
 #include <map>
+#include <tuple>
+#include <unordered_set>
 
 #include "schema/pipeline/parse_step.h"
 #include "schema/pipeline/pipeline.h"
@@ -18,13 +20,7 @@ class Builder {
 
   void build(ObjectReader& top) {
     if (const Json* v = top.required("inputs"); expect(v, Kind::Object, "inputs")) read_inputs(*v);
-    if (const Json* v = top.required("steps"); expect(v, Kind::Array, "steps")) {
-      if (v->size() == 0) problems_.add(5004, v->where(), "'steps' is empty");
-      if (v->size() > kMaxSteps)
-        return problems_.add(5004, v->where(),
-                             std::to_string(v->size()) + " steps, at most " + std::to_string(kMaxSteps));
-      for (const Json& step : v->items()) read_step(step);
-    }
+    if (!read_steps(top)) return;
     if (const Json* v = top.required("outputs"); expect(v, Kind::Array, "outputs")) read_outputs(*v);
     if (const Json* v = top.optional("stream")) problems_.add(5007, v->where(), "'stream' is not in this version");
     check_use();
@@ -32,7 +28,29 @@ class Builder {
     check_assets();
   }
 
+  // The body of the for_each that `each` reads: what it takes has been added, what it gives is the keys of `out`.
+  void build_body(ObjectReader& each, const Json* out) {
+    if (!read_steps(each)) return;
+    if (expect(out, Kind::Object, "out")) read_results(*out);
+    check_use();
+    check_batches();
+  }
+  void add_item(Value v, Position where) { p_.inputs.push_back(add_value(std::move(v), where)); }
+
  private:
+  // False: there are so many that none is read.
+  bool read_steps(ObjectReader& top) {
+    const Json* v = top.required("steps");
+    if (!expect(v, Kind::Array, "steps")) return true;
+    if (v->size() == 0) problems_.add(5004, v->where(), "'steps' is empty");
+    if (v->size() > kMaxSteps) {
+      problems_.add(5004, v->where(), std::to_string(v->size()) + " steps, at most " + std::to_string(kMaxSteps));
+      return false;
+    }
+    for (const Json& step : v->items()) read_step(step);
+    return true;
+  }
+
   bool expect(const Json* v, Kind kind, std::string_view key) {
     if (!v) return false;
     if (v->is(kind)) return true;
@@ -132,7 +150,9 @@ class Builder {
     Step step;
     step.op = op;
     step.where = json.where();
-    if (kind->form == InputForm::Named)
+    if (kind->form == InputForm::Items)
+      read_for_each(r, *kind, std::move(step));
+    else if (kind->form == InputForm::Named)
       read_run(r, *kind, std::move(step));
     else if (kind->form == InputForm::Texts)
       read_tokenize(r, *kind, std::move(step));
@@ -154,7 +174,7 @@ class Builder {
       else if (!broken_)
         problems_.add(5005, step.where,
                       "step '" + step.op + "' has no 'in', and no step with one result stands before it");
-    } else if (in->is(Kind::Object) && (kind.form == InputForm::Tensor || kind.form == InputForm::Masked) && in->size() == 1) {
+    } else if (in->is(Kind::Object) && kind.form == InputForm::Tensor && in->size() == 1) {
       from = read_inline(*in, auto_name);
     } else {
       std::string name = r.string(in, "in");
@@ -167,12 +187,9 @@ class Builder {
     Value checked = input;
     if (kind.form == InputForm::Picture && !checked.picture) checked.picture = Picture{};
     step.what = kind.parse(r, checked, out);
-    std::optional<ValueId> mask;
-    if (kind.form == InputForm::Masked) {
-      const Json* v = r.required("mask");
-      if (const std::string name = r.string(v, "mask"); !name.empty()) mask = use(name, v->where());
-      if (mask) check_form(InputForm::Tensor, p_.values[*mask], step);
-    }
+    const std::optional<ValueId> second = read_second(r, kind.second, step);
+    if (std::holds_alternative<Batch>(step.what) && !p_.is_body)
+      problems_.add(5005, step.where, "step 'batch' puts items together, and stands in the steps of a 'for_each' only");
     const std::optional<ValueId> origin = read_origin(r, step);
     const Json* named = r.optional("out");
     out.name = named ? r.string(named, "out") : auto_name;
@@ -180,8 +197,8 @@ class Builder {
     ValueId to = add_value(std::move(out), named ? named->where() : step.where);
     previous_ = to;
     if (from) step.in = {*from};
+    if (second) step.in.push_back(*second);
     if (origin) step.in.push_back(*origin);
-    if (mask) step.in.push_back(*mask);
     step.out = {to};
     p_.steps.push_back(std::move(step));
   }
@@ -241,6 +258,16 @@ class Builder {
     ObjectReader both(*in, "'in' of " + step.op, problems_);
     for (const char* key : {"boxes", "scores"}) add(both, both.required(key), key);
     both.finish();
+  }
+
+  std::optional<ValueId> read_second(ObjectReader& r, const SecondInput& second, const Step& step) {
+    if (second.key.empty()) return std::nullopt;
+    const Json* v = second.is_required ? r.required(second.key) : r.optional(second.key);
+    const std::string name = v ? r.string(v, second.key) : "";
+    if (name.empty()) return std::nullopt;
+    const auto id = use(name, v->where());
+    if (id) check_form(second.form, p_.values[*id], step);
+    return id;
   }
 
   // "in": {"softmax": "logits"}: the short form of a step of its own over the last axis.
@@ -348,12 +375,92 @@ class Builder {
     p_.steps.push_back(std::move(step));
   }
 
+  // Lists in, under the names of their items; what comes of each item out, one behind the other.
+  void read_for_each(ObjectReader& r, const StepKind& kind, Step step) {
+    Value none;
+    ForEach each = std::get<ForEach>(kind.parse(r, none, none));
+    auto body = std::make_shared<Pipeline>();
+    body->name = p_.name + ".each" + (++bodies_ == 1 ? "" : std::to_string(bodies_));
+    body->file = p_.file;
+    body->is_body = true;
+    Builder inner(*body, problems_);
+    if (p_.is_body) problems_.add(5005, step.where, "a 'for_each' in the steps of another one is not in this version");
+    if (const Json* in = r.required("in"); expect(in, Kind::Object, "in")) {
+      if (in->size() == 0) problems_.add(5004, in->where(), "'in' names no list");
+      for (const auto& [key, value] : in->members()) {
+        Value item;
+        item.name = key.text();
+        if (!value.is(Kind::String)) problems_.add(5004, value.where(), quoted(key.text()) + " inside 'in' is not the name of a value");
+        else if (const auto from = use(value.text(), value.where())) {
+          check_form(InputForm::Items, p_.values[*from], step);
+          item.picture = p_.values[*from].picture;
+          step.in.push_back(*from);
+        }
+        inner.add_item(std::move(item), key.where());
+      }
+    }
+    const Json* out = r.required("out");
+    if (!p_.is_body) inner.build_body(r, out);
+    if (!body->outputs.empty())
+      for (const auto& [key, value] : out->members()) {
+        Value result;
+        result.name = value.text();
+        result.kind = body->value(body->outputs[step.out.size()]).kind;
+        step.out.push_back(add_value(std::move(result), value.where()));
+      }
+    each.results = body->outputs;
+    each.body = std::move(body);
+    step.what = std::move(each);
+    r.finish();
+    previous_ = step.out.size() == 1 ? std::optional(step.out[0]) : std::nullopt;
+    p_.steps.push_back(std::move(step));
+  }
+
+  // What a body gives, {its name there: its name outside}; none where one of them is wrong.
+  void read_results(const Json& out) {
+    if (out.size() == 0) problems_.add(5005, out.where(), "step 'for_each' names no result");
+    std::vector<ValueId> results;
+    for (const auto& [key, value] : out.members()) {
+      if (value.text().empty()) {
+        problems_.add(5004, value.where(), quoted(key.text()) + " inside 'out' is not a name");
+        continue;
+      }
+      const auto id = use(key.text(), key.where());
+      if (!id) continue;
+      if (const ValueKind kind = p_.values[*id].kind; kind == ValueKind::List) problems_.add(5005, key.where(), quoted(key.text()) + " is a list, and each item gives one value");
+      else if (kind == ValueKind::Boxes || kind == ValueKind::Image)
+        problems_.add(5005, key.where(), quoted(key.text()) + " is " + (kind == ValueKind::Boxes ? "boxes with labels" : "a file") + ", of which items give none");
+      else results.push_back(*id);
+    }
+    if (results.size() == out.size()) p_.outputs = std::move(results);
+  }
+
+  // Steps behind `batch` work on all items of it; what belongs to one of them has no meaning there.
+  void check_batches() {
+    if (problems_.any()) return;
+    std::vector<bool> batched(p_.values.size(), false);
+    bool is_there = false;
+    for (const Step& step : p_.steps) {
+      size_t count = 0;
+      for (const ValueId id : step.in) count += batched[id];
+      const bool is_batch = std::holds_alternative<Batch>(step.what);
+      if (is_batch && (is_there || count > 0)) problems_.add(5005, step.where, "a second 'batch' in the same steps");
+      else if (count > 0 && count < step.in.size())
+        problems_.add(5005, step.where, "step '" + step.op + "' takes a batch of items beside what belongs to one item");
+      is_there = is_there || is_batch;
+      for (const ValueId id : step.out) batched[id] = is_batch || count > 0;
+    }
+  }
+
   void check_form(InputForm form, const Value& in, const Step& step) {
     auto refuse = [&](std::string_view expected) {
       std::string_view is = in.kind == ValueKind::Media     ? "a file"
                             : in.kind == ValueKind::Strings ? "a text"
+                            : in.kind == ValueKind::List    ? "a list"
                             : in.kind == ValueKind::Classes ? "a list of classes"
                             : in.kind == ValueKind::Text    ? "a text that was made"
+                            : in.kind == ValueKind::Boxes   ? "boxes with labels"
+                            : in.kind == ValueKind::Image   ? "a file that was made"
                             : in.picture                    ? "a picture in another layout"
                                                             : "an array that is no picture";
       problems_.add(
@@ -374,8 +481,13 @@ class Builder {
       case InputForm::Texts:
         if (in.kind != ValueKind::Strings) refuse("a text (an input that accepts text/plain)");
         return;
+      case InputForm::Items:
+        if (in.kind != ValueKind::List) refuse("lists");
+        return;
+      case InputForm::Found:
+        if (in.kind != ValueKind::Boxes) refuse("boxes with labels, which 'detections' makes,");
+        return;
       case InputForm::Tensor:
-      case InputForm::Masked:
       case InputForm::Named:
       case InputForm::Boxes:
         if (in.kind != ValueKind::Tensor) refuse("an array");
@@ -396,6 +508,8 @@ class Builder {
       if (!id) continue;
       if (const ValueKind kind = p_.values[*id].kind; kind == ValueKind::Media || kind == ValueKind::Strings)
         problems_.add(5005, o.where(), quoted(o.text()) + " is an input " + (kind == ValueKind::Media ? "file" : "text") + ", not a result");
+      else if (kind == ValueKind::List)
+        problems_.add(5005, o.where(), quoted(o.text()) + " is a list, which 'for_each' takes; it is no answer");
       if (is_output[*id]) problems_.add(5005, o.where(), quoted(o.text()) + " twice in 'outputs'");
       is_output[*id] = true;
       p_.outputs.push_back(*id);
@@ -417,7 +531,7 @@ class Builder {
   void check_forms() {
     std::map<ValueId, std::vector<const Step*>> forms;
     for (const Step& step : p_.steps) {
-      if (stage_of(step.what) != Stage::Before || step.in.empty()) continue;
+      if (!is_decoder(step.what) || step.in.empty()) continue;
       std::vector<const Step*>& of_input = forms[step.in[0]];
       if (std::any_of(of_input.begin(), of_input.end(), [&](const Step* known) { return decode_alike(*known, step); })) continue;
       of_input.push_back(&step);
@@ -433,16 +547,15 @@ class Builder {
         problems_.add(5005, declared_[i], quoted(p_.values[i].name) + " is used by no step and is no output");
     // What leaves a decoder goes to array steps: an answer made of it alone would need no model.
     std::vector<bool> computed(p_.values.size(), false);
-    for (const Step& s : p_.steps)
-      if (stage_of(s.what) != Stage::Before)
-        for (ValueId id : s.out) computed[id] = true;
-    auto need = [&](ValueId id, Position where) {
-      if (!computed[id])
-        problems_.add(5005, where, quoted(p_.values[id].name) + " passes through no array step before this");
+    const auto need = [&](ValueId id, Position where) {
+      if (!computed[id]) problems_.add(5005, where, quoted(p_.values[id].name) + " passes through no array step before this");
     };
-    for (const Step& s : p_.steps)
-      if (stage_of(s.what) == Stage::After) need(s.in[0], s.where);
-    for (ValueId id : p_.outputs) need(id, declared_[id]);
+    for (const Step& s : p_.steps) {
+      const bool any = is_array_step(s.what) || std::any_of(s.in.begin(), s.in.end(), [&](ValueId id) { return computed[id]; });
+      if (!any && !is_decoder(s.what) && !std::holds_alternative<Batch>(s.what)) need(s.in[0], s.where);
+      for (const ValueId id : s.out) computed[id] = any;
+    }
+    for (const ValueId id : p_.outputs) need(id, declared_[id]);
   }
 
   Pipeline& p_;
@@ -451,9 +564,58 @@ class Builder {
   std::vector<Position> declared_;
   std::vector<bool> used_;
   std::optional<ValueId> previous_;  // result of the step before
-  size_t count_ = 0;
+  size_t count_ = 0, bodies_ = 0;  // steps, and those that have steps of their own
   bool broken_ = false;  // a step was unknown: what follows may lack its input
 };
+
+}  // namespace
+
+namespace {
+
+// A model: its path, or {"model": path, "dims": {name: number or [least, most]}}.
+void read_program(const Json& key, const Json& value, ProgramFile& program, Problems& problems) {
+  program.name = key.text();
+  program.where = key.where();
+  if (value.is(Kind::String)) {
+    program.model = value.text();
+    return;
+  }
+  const std::string what = "program " + quoted(program.name);
+  if (!value.is(Kind::Object)) return problems.add(5004, value.where(), what + " is neither the path of a model nor an object with one");
+  ObjectReader r(value, what, problems);
+  program.model = r.string(r.required("model"), "model");
+  if (const Json* dims = r.optional("dims"); dims && !dims->is(Kind::Object)) r.wrong(*dims, "dims", "is no object of names of free extents");
+  else if (dims)
+    for (const auto& [name, bounds] : dims->members()) {
+      ProgramFile::Bound bound{std::string(name.text())};
+      if (bounds.is(Kind::Array)) std::tie(bound.lo, bound.hi) = r.pair(&bounds, name.text(), 0, INT64_MAX);
+      else bound.lo = bound.hi = r.integer(&bounds, name.text(), 0, INT64_MAX);
+      if (bound.lo > bound.hi) r.wrong(bounds, name.text(), "has a least extent above the greatest one");
+      program.dims.push_back(std::move(bound));
+    }
+  r.finish();
+}
+
+void read_programs(const Json& programs, PipelineFile& file, Problems& problems) {
+  if (!programs.is(Kind::Object) || programs.size() == 0 || programs.size() > kMaxPrograms)
+    return problems.add(5004, programs.where(), "'programs' is no object of 1 to " + std::to_string(kMaxPrograms) + " models");
+  for (const auto& [key, value] : programs.members()) {
+    read_program(key, value, file.programs.emplace_back(), problems);
+    if (file.programs.back().model.empty()) problems.add(5004, value.where(), "program " + quoted(key.text()) + " has no path of a model");
+  }
+}
+
+// All programs of the container have names of their own.
+void check_names(const PipelineFile& file, Problems& problems) {
+  std::unordered_set<std::string> names;
+  for (const ProgramFile& program : file.programs) names.insert(program.name);
+  if (file.programs.empty()) names.insert("main");
+  for (const Pipeline& p : file.pipelines)
+    for (const Pipeline* each : with_bodies(p))
+      for (const Section& section : sections(*each))
+        if (section.is_array && !names.insert(section.program).second)
+          problems.add(5004, {}, "pipeline " + quoted(p.name) + " needs the name " + quoted(section.program) + " for a program, which another one has");
+}
 
 }  // namespace
 
@@ -469,6 +631,7 @@ Result<PipelineFile> parse(std::string_view text, std::string_view file_name) {
   PipelineFile file;
   ObjectReader top(root, "the pipeline", problems);
   top.integer(top.required("mlc_pipeline"), "mlc_pipeline", 1, 1);
+  if (const Json* programs = top.optional("programs")) read_programs(*programs, file, problems);
   if (const Json* several = top.optional("pipelines")) {
     top.finish();
     if (several->size() == 0 || !several->is(Kind::Object))
@@ -489,6 +652,7 @@ Result<PipelineFile> parse(std::string_view text, std::string_view file_name) {
     Builder(file.pipelines.back(), problems).build(top);
     top.finish();
   }
+  if (!problems.any()) check_names(file, problems);
   if (problems.any()) return problems.status();
   return file;
 }

@@ -41,4 +41,30 @@ Op parse_unletterbox(ObjectReader& r, const Value&, Value&) {
   return s;
 }
 
+Op parse_detections(ObjectReader& r, const Value&, Value& out) {
+  NameBoxes s;
+  read_labels(r, s.labels, s.label_offset);
+  out.kind = ValueKind::Boxes;
+  return s;
+}
+
+Op parse_draw(ObjectReader& r, const Value& in, Value& out) {
+  const Json* v = r.optional("in");
+  const bool is_fit = in.picture->dtype == DType::U8 && in.picture->color == Color::Rgb && !in.picture->alpha;
+  if (!is_fit && v) r.wrong(*v, "in", "is no picture of bytes in rgb without alpha: decode the file once more with \"color\": \"rgb\"");
+  else if (!is_fit) r.required("in");
+  out.picture = in.picture;
+  return Draw{};
+}
+
+Op parse_image_out(ObjectReader& r, const Value& in, Value& out) {
+  r.choice<bool>(r.required("type"), "type", {{"image/png", true}});
+  const Json* v = r.optional("in");
+  const bool is_fit = in.picture->dtype == DType::U8 && in.picture->color != Color::Bgr;
+  if (!is_fit && v) r.wrong(*v, "in", "is no picture of bytes in rgb or gray: 'dtype' and 'color' make one");
+  else if (!is_fit) r.required("in");
+  out.kind = ValueKind::Image;
+  return ImageOut{};
+}
+
 }  // namespace mlc::pipeline

@@ -257,10 +257,13 @@ Op flip(ObjectReader& r, const Value& in, Value& out) {
       r.choice<Axis>(r.required("axis"), "axis", {{"horizontal", Axis::Horizontal}, {"vertical", Axis::Vertical}})};
 }
 
+// With "where" only pictures for which that is not 0: a half turn, which keeps the size.
 Op rotate90(ObjectReader& r, const Value& in, Value& out) {
-  Rotate90 s{static_cast<int>(r.integer(r.required("turns"), "turns", 1, 3))};
+  const Json* turns = r.required("turns");
+  Rotate90 s{static_cast<int>(r.integer(turns, "turns", 1, 3))};
   out.picture = in.picture;
   if (s.turns != 2) std::swap(out.picture->height, out.picture->width);
+  if (s.turns != 2 && turns && r.has("where")) r.wrong(*turns, "turns", "is not 2, and 'where' needs a turn that keeps the size");
   return s;
 }
 
@@ -352,6 +355,8 @@ Op pool(ObjectReader& r, const Value&, Value&) {
 
 Op truncate(ObjectReader& r, const Value&, Value&) { return Truncate{r.integer(r.required("columns"), "columns", 1, 1 << 20)}; }
 
+Op column(ObjectReader& r, const Value&, Value&) { return Column{r.integer(r.required("index"), "index", 0, 1 << 24)}; }
+
 Op run(ObjectReader& r, const Value&, Value&) {
   Run s;
   s.program = r.string(r.required("program"), "program");
@@ -361,11 +366,7 @@ Op run(ObjectReader& r, const Value&, Value&) {
 Op top_k(ObjectReader& r, const Value&, Value& out) {
   TopK s;
   s.k = r.integer(r.required("k"), "k", 1, 1 << 20);
-  if (const Json* v = r.optional("labels")) s.labels = r.string(v, "labels");
-  if (const Json* v = r.optional("label_offset")) {
-    s.label_offset = r.integer(v, "label_offset", -(1 << 20), 1 << 20);
-    if (s.labels.empty()) r.wrong(*v, "label_offset", "has no meaning without 'labels'");
-  }
+  read_labels(r, s.labels, s.label_offset);
   out.kind = ValueKind::Classes;
   return s;
 }
@@ -387,6 +388,22 @@ Op detokenize(ObjectReader& r, const Value&, Value& out) {
   return s;
 }
 
+Op cut(ObjectReader&, const Value& in, Value& out) {
+  out.kind = ValueKind::List;
+  out.picture = in.picture;
+  out.picture->height = out.picture->width = -1;
+  return Cut{};
+}
+
+Op for_each(ObjectReader&, const Value&, Value&) { return ForEach{}; }
+
+Op batch(ObjectReader& r, const Value& in, Value& out) {
+  Batch s{r.integer(r.required("max"), "max", 1, kMaxBatch)};
+  out.picture = in.picture;
+  if (out.picture) out.picture->most = s.most;
+  return s;
+}
+
 constexpr StepKind kKinds[] = {
     {"decode_image", InputForm::Media, decode_image},
     {"decode_audio", InputForm::Media, decode_audio},
@@ -396,7 +413,7 @@ constexpr StepKind kKinds[] = {
     {"crop", InputForm::Picture, crop},
     {"pad", InputForm::Picture, pad},
     {"flip", InputForm::Picture, flip},
-    {"rotate90", InputForm::Picture, rotate90},
+    {"rotate90", InputForm::Picture, rotate90, {"where", false}},
     {"color", InputForm::Picture, color},
     {"normalize", InputForm::Tensor, normalize},
     {"layout", InputForm::Tensor, layout},
@@ -405,23 +422,38 @@ constexpr StepKind kKinds[] = {
     {"sigmoid", InputForm::Tensor, sigmoid},
     {"argmax", InputForm::Tensor, argmax},
     {"threshold", InputForm::Tensor, threshold},
-    {"pool", InputForm::Masked, pool},
+    {"pool", InputForm::Tensor, pool, {"mask", true}},
     {"truncate", InputForm::Tensor, truncate},
     {"boxes", InputForm::Boxes, parse_boxes},
     {"nms", InputForm::Boxes, parse_nms},
     {"unletterbox", InputForm::Tensor, parse_unletterbox},
+    {"column", InputForm::Tensor, column},
     {"run", InputForm::Named, run},
     {"top_k", InputForm::Tensor, top_k},
     {"ctc_greedy", InputForm::Tensor, ctc_greedy},
     {"detokenize", InputForm::Tensor, detokenize},
+    {"detections", InputForm::Tensor, parse_detections},
+    {"draw", InputForm::Picture, parse_draw, {"boxes", true, InputForm::Found}},
+    {"image_out", InputForm::Picture, parse_image_out},
+    {"cut", InputForm::Picture, cut, {"boxes", true}},
+    {"for_each", InputForm::Items, for_each},
+    {"batch", InputForm::Tensor, batch},
 };
 
 constexpr std::string_view kPlanned[] = {
     "resample", "frame",    "window",     "stft",      "istft",   "overlap_add", "mel",      "log",
     "mean_var", "text_boxes", "clip",     "generate",    "mask_png",
-    "image_out", "wav_out", "quantize",   "batch"};
+    "wav_out", "quantize"};
 
 }  // namespace
+
+void read_labels(ObjectReader& r, std::string& labels, int64_t& offset) {
+  if (const Json* v = r.optional("labels")) labels = r.string(v, "labels");
+  const Json* v = r.optional("label_offset");
+  if (!v) return;
+  offset = r.integer(v, "label_offset", -(1 << 20), 1 << 20);
+  if (labels.empty()) r.wrong(*v, "label_offset", "has no meaning without 'labels'");
+}
 
 const StepKind* step_kind(std::string_view op) {
   for (const StepKind& k : kKinds)

@@ -12,10 +12,18 @@ enum class InputForm {
   Media,    // a file
   Texts,    // texts, or {"first": texts, "second": texts}; "out" is an object
   Tensor,   // any tensor
-  Masked,   // any tensor, and with "mask" another one
   Picture,  // a picture [h, w, c], not yet in another layout
   Named,    // "run": objects of names
   Boxes,    // one tensor, or {"boxes": tensor, "scores": tensor}
+  Found,    // boxes with labels
+  Items,    // "for_each": an object of names of lists
+};
+
+// A value that a step takes beside its input, under a key of its own.
+struct SecondInput {
+  std::string_view key;  // empty: none
+  bool is_required = false;
+  InputForm form = InputForm::Tensor;
 };
 
 inline constexpr int64_t kMaxSide = 1 << 16;  // that a step may ask for
@@ -26,12 +34,19 @@ struct StepKind {
   // Reads the attributes. `in` is what goes in, `out` starts as a tensor without a picture and gets what is known.
   // Problems are collected; the returned operation then is not used.
   Op (*parse)(ObjectReader& r, const Value& in, Value& out);
+  SecondInput second = {};
 };
 
 // Of steps on boxes (parse_boxes.cpp).
 Op parse_boxes(ObjectReader& r, const Value& in, Value& out);
 Op parse_nms(ObjectReader& r, const Value& in, Value& out);
 Op parse_unletterbox(ObjectReader& r, const Value& in, Value& out);
+Op parse_detections(ObjectReader& r, const Value& in, Value& out);
+Op parse_draw(ObjectReader& r, const Value& in, Value& out);
+Op parse_image_out(ObjectReader& r, const Value& in, Value& out);
+
+// "labels" and "label_offset" of steps that name classes.
+void read_labels(ObjectReader& r, std::string& labels, int64_t& offset);
 
 // Null for an unknown name.
 const StepKind* step_kind(std::string_view op);

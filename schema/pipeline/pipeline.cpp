@@ -1,6 +1,8 @@
 #include "schema/pipeline/pipeline.h"
 
 #include <algorithm>
+#include <map>
+#include <unordered_set>
 
 namespace mlc::pipeline {
 namespace {
@@ -8,32 +10,48 @@ namespace {
 // Values in the order in which they are added, each once.
 class ValueList {
  public:
-  explicit ValueList(const Pipeline& p) : has_(p.values.size(), false) {}
   void add(ValueId id) {
-    if (!has_[id]) ids_.push_back(id);
-    has_[id] = true;
+    if (has_.insert(id).second) ids_.push_back(id);
   }
   std::vector<ValueId> take() && { return std::move(ids_); }
 
  private:
   std::vector<ValueId> ids_;
-  std::vector<bool> has_;
+  std::unordered_set<ValueId> has_;
 };
 
-// The stage whose step makes each value; inputs count as made before.
-std::vector<Stage> origins(const Pipeline& p) {
-  std::vector<Stage> made(p.values.size(), Stage::Before);
-  for (const Step& s : p.steps)
-    for (ValueId id : s.out) made[id] = stage_of(s.what);
-  return made;
-}
+// Where each step runs: even stages are on the host, odd ones are compiled. Those behind `batch` come after all others.
+class Stages {
+ public:
+  explicit Stages(const Pipeline& p) : stage_(p.values.size(), 0), batched_(p.values.size(), false) {
+    for (const Step& step : p.steps) {
+      size_t stage = 0;
+      bool batched = std::holds_alternative<Batch>(step.what);
+      for (const ValueId id : step.in) stage = std::max(stage, stage_[id]), batched = batched || batched_[id];
+      const bool is_odd = is_array_step(step.what);
+      if ((stage % 2 == 1) != is_odd) ++stage;
+      for (const ValueId id : step.out) stage_[id] = stage, batched_[id] = batched;
+      of_step_.emplace_back(batched, stage);
+    }
+  }
+  // Of each step: whether it works on batches, and its stage.
+  const std::vector<std::pair<bool, size_t>>& of_step() const { return of_step_; }
+
+ private:
+  std::vector<size_t> stage_;
+  std::vector<bool> batched_;
+  std::vector<std::pair<bool, size_t>> of_step_;
+};
 
 }  // namespace
 
-Stage stage_of(const Op& op) {
-  if (std::holds_alternative<DecodeImage>(op) || std::holds_alternative<DecodeAudio>(op) || std::holds_alternative<Tokenize>(op)) return Stage::Before;
-  if (std::holds_alternative<TopK>(op) || std::holds_alternative<CtcGreedy>(op) || std::holds_alternative<Detokenize>(op)) return Stage::After;
-  return Stage::Array;
+bool is_decoder(const Op& op) {
+  return std::holds_alternative<DecodeImage>(op) || std::holds_alternative<DecodeAudio>(op) || std::holds_alternative<Tokenize>(op);
+}
+
+bool is_array_step(const Op& op) {
+  return !is_decoder(op) && !std::holds_alternative<TopK>(op) && !std::holds_alternative<CtcGreedy>(op) && !std::holds_alternative<Detokenize>(op) &&
+         !std::holds_alternative<NameBoxes>(op) && !std::holds_alternative<Draw>(op) && !std::holds_alternative<ImageOut>(op) && !std::holds_alternative<Cut>(op) && !std::holds_alternative<ForEach>(op) && !std::holds_alternative<Batch>(op);
 }
 
 bool decode_alike(const Step& a, const Step& b) {
@@ -43,26 +61,46 @@ bool decode_alike(const Step& a, const Step& b) {
   return audio && *audio == std::get<DecodeAudio>(b.what);
 }
 
-std::vector<ValueId> array_inputs(const Pipeline& p) {
-  auto made = origins(p);
-  ValueList ids(p);
-  for (const Step& s : p.steps)
-    if (stage_of(s.what) == Stage::Array)
-      for (ValueId id : s.in)
-        if (made[id] == Stage::Before) ids.add(id);
-  return std::move(ids).take();
+std::vector<Section> sections(const Pipeline& p) {
+  constexpr uint32_t kNone = UINT32_MAX;
+  const Stages stages(p);
+  std::map<std::pair<bool, size_t>, uint32_t> numbers;
+  for (const auto& key : stages.of_step()) numbers.emplace(key, kNone);
+  std::vector<Section> all;
+  size_t programs = 0;
+  for (auto& [key, number] : numbers) {
+    number = static_cast<uint32_t>(all.size());
+    Section& section = all.emplace_back();
+    section.is_batched = key.first;
+    section.is_array = key.second % 2 == 1;
+    if (section.is_array && ++programs) section.program = p.name + (programs == 1 ? "" : "." + std::to_string(programs));
+  }
+  std::vector<uint32_t> made_in(p.values.size(), kNone);
+  for (uint32_t k = 0; k < p.steps.size(); ++k) {
+    const uint32_t number = numbers.at(stages.of_step()[k]);
+    all[number].steps.push_back(k);
+    for (const ValueId id : p.steps[k].out) made_in[id] = number;
+  }
+  std::vector<ValueList> in(all.size()), out(all.size());
+  const auto read = [&](ValueId id, uint32_t by) {
+    if (made_in[id] == by) return;
+    if (by != kNone) in[by].add(id);
+    if (made_in[id] != kNone) out[made_in[id]].add(id);
+  };
+  for (uint32_t by = 0; by < all.size(); ++by)
+    for (const uint32_t k : all[by].steps)
+      for (const ValueId id : p.steps[k].in) read(id, by);
+  for (const ValueId id : p.outputs) read(id, kNone);
+  for (size_t k = 0; k < all.size(); ++k) all[k].in = std::move(in[k]).take(), all[k].out = std::move(out[k]).take();
+  return all;
 }
 
-std::vector<ValueId> array_outputs(const Pipeline& p) {
-  auto made = origins(p);
-  ValueList ids(p);
-  for (const Step& s : p.steps)
-    if (stage_of(s.what) == Stage::After)
-      for (ValueId id : s.in)
-        if (made[id] == Stage::Array) ids.add(id);
-  for (ValueId id : p.outputs)
-    if (made[id] == Stage::Array) ids.add(id);
-  return std::move(ids).take();
+std::vector<const Pipeline*> with_bodies(const Pipeline& p) {
+  std::vector<const Pipeline*> all{&p};
+  for (size_t next = 0; next < all.size(); ++next)
+    for (const Step& step : all[next]->steps)
+      if (const auto* each = std::get_if<ForEach>(&step.what)) all.push_back(each->body.get());
+  return all;
 }
 
 std::vector<std::string> assets(const Pipeline& p) {
@@ -70,12 +108,14 @@ std::vector<std::string> assets(const Pipeline& p) {
   auto add = [&](const std::string& name) {
     if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
-  for (const Step& s : p.steps) add(asset_of(s));
+  for (const Pipeline* each : with_bodies(p))
+    for (const Step& s : each->steps) add(asset_of(s));
   return names;
 }
 
 std::string asset_of(const Step& step) {
   if (auto* t = std::get_if<TopK>(&step.what)) return t->labels;
+  if (auto* b = std::get_if<NameBoxes>(&step.what)) return b->labels;
   if (auto* c = std::get_if<CtcGreedy>(&step.what)) return c->charset;
   if (auto* t = std::get_if<Tokenize>(&step.what)) return t->tokenizer;
   if (auto* d = std::get_if<Detokenize>(&step.what)) return d->tokenizer;

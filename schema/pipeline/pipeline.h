@@ -5,9 +5,8 @@
 // must be used. The problems of a file are reported in one Status, 50 of them at most: the first as its message, the
 // others as facts.
 //
-// A Pipeline is a list of steps in order of execution over numbered values (single assignment). Three stages follow
-// each other: host steps that turn files into tensors, array steps with the program's run, host steps that turn tensors
-// into answers.
+// A Pipeline is a list of steps in order of execution over numbered values (single assignment). It is cut into sections:
+// those of host steps, and those of array steps, each of which is a program of the container.
 #pragma once
 
 #include <optional>
@@ -22,6 +21,8 @@ namespace mlc::pipeline {
 // spec/limits.md.
 inline constexpr JsonLimits kTextLimits{.bytes = 1 << 20, .depth = 16, .values = 100'000};
 inline constexpr size_t kMaxSteps = 1000, kMaxInputs = 1000;  // of one pipeline
+inline constexpr size_t kMaxPrograms = 64;  // that a file names
+inline constexpr int64_t kMaxBatch = 1 << 16;
 inline constexpr size_t kMaxForms = 16;  // in which steps decode one input; equal steps decode once
 
 using Position = TextPosition;
@@ -30,8 +31,11 @@ enum class ValueKind {
   Media,    // bytes of a file, an input
   Strings,  // texts, an input
   Tensor,
+  List,     // of tensors that may differ in their extents
   Classes,  // indices, labels and scores, an answer
   Text,     // decoded text, an answer
+  Boxes,    // detections with labels, an answer, which may be drawn
+  Image,    // a picture as a file, an answer
 };
 
 // What is known of a picture before a model is seen; -1 is a size that the file decides.
@@ -42,12 +46,13 @@ struct Picture {
   int64_t channels = 3;
   Color color = Color::Rgb;
   bool alpha = false;  // the last channel
+  int64_t most = 1;    // pictures of a batch, which the run decides
 };
 
 struct Value {
   std::string name;  // as written, or "steps[i]" for a result without a name: unique within the pipeline
   ValueKind kind = ValueKind::Tensor;
-  std::optional<Picture> picture;   // tensors that are pictures
+  std::optional<Picture> picture;   // tensors that are pictures, and lists of them
   bool is_tokens = false;           // a tensor that `tokenize` makes
   std::vector<std::string> accept;  // Media and Strings: types like "image/png", never empty
 };
@@ -65,26 +70,51 @@ struct Pipeline {
   std::vector<ValueId> inputs, outputs;  // in the order of the file
   std::vector<Step> steps;
   std::string file;  // as messages name it
+  bool is_body = false;  // of a for_each: its inputs are tensors
 
   const Value& value(ValueId id) const { return values[id]; }
 };
 
+// A model that `run` steps name.
+struct ProgramFile {
+  struct Bound {
+    std::string name;  // of a free extent
+    int64_t lo = 0, hi = 0;
+  };
+  std::string name, model;  // `model`: a path, relative to the folder of the pipeline
+  std::vector<Bound> dims;
+  Position where;
+};
+
 struct PipelineFile {
-  std::vector<Pipeline> pipelines;  // never empty
+  std::vector<ProgramFile> programs;  // empty: the model is given beside the pipeline, and called "main"
+  std::vector<Pipeline> pipelines;    // never empty
 };
 
 // `file_name` stands in messages only.
 Result<PipelineFile> parse(std::string_view text, std::string_view file_name);
 
-enum class Stage { Before, Array, After };
-Stage stage_of(const Op& op);
+// Compiled; the others run on the host.
+bool is_array_step(const Op& op);
+// Makes arrays of files and texts.
+bool is_decoder(const Op& op);
 // Do both decode the same input, and to the same tensor?
 bool decode_alike(const Step& a, const Step& b);
 
-// The edge between host and compiled code: tensors that array steps take from host steps or from the caller, and
-// tensors that host steps or the caller take from array steps. Each in order of its first use.
-std::vector<ValueId> array_inputs(const Pipeline& p);
-std::vector<ValueId> array_outputs(const Pipeline& p);
+// Steps that follow each other and run in one place.
+struct Section {
+  bool is_array = false;
+  bool is_batched = false;      // works on items that `batch` has put together
+  std::string program;          // of array steps: the program of the container that they are
+  std::vector<uint32_t> steps;  // numbers of steps, in order
+  // Values that are made before and read here; those made here that are read behind or are outputs. Each in order of its first use.
+  std::vector<ValueId> in, out;
+};
+// In order of execution: each array step is in the first section of array steps in which all that it reads is there, each host
+// step likewise. The first program has the name of the pipeline, those behind it ".2", ".3", ... after that.
+std::vector<Section> sections(const Pipeline& p);
+// The pipeline and the bodies of its steps, in order.
+std::vector<const Pipeline*> with_bodies(const Pipeline& p);
 
 // Names of the assets (labels, character sets, tokenizers) that the steps need, as written, without duplicates. Relative to the
 // folder of the pipeline file when building; the names of assets inside a container.

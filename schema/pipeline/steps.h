@@ -1,12 +1,13 @@
 // The steps of a pipeline with every attribute resolved. What each one computes, bit by bit: spec/pipeline.md.
 //
 // Pictures are arrays [height, width, channels] until `layout`. Host steps (decode_*, tokenize, top_k, ctc_greedy,
-// detokenize) run in libmlio's neighbour runtime/pipeline; all others are array steps, which the packager compiles
-// together with the model.
+// detokenize, cut, for_each, batch) run in libmlio's neighbour runtime/pipeline; all others are array steps, which the packager
+// compiles together with the models.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -160,6 +161,10 @@ struct Unletterbox {
   std::variant<Resize, Letterbox> of;
   bool clip = false;
 };
+// One of the last axis, which disappears.
+struct Column {
+  int64_t index = 0;
+};
 
 struct Run {
   std::string program;
@@ -192,7 +197,23 @@ struct Detokenize {
   bool skip_special = true;
 };
 
+// Parts of a picture, a list: what is within each box, f32 [boxes, 4 or more] with left, top, right and bottom first.
+struct Cut {};
+
+struct Pipeline;
+
+// The steps of `body` for each item of lists of equal length.
+struct ForEach {
+  std::shared_ptr<const Pipeline> body;  // its inputs are the items, in the order of the step's `in`
+  std::vector<ValueId> results;          // values of the body, in the order of the step's `out`
+};
+// Of a body: from here on items whose arrays are alike are taken together, as rows of one array.
+struct Batch {
+  int64_t most = 1;  // items
+};
+
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
-                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Boxes, Nms, Unletterbox, Run, TopK, CtcGreedy, NameBoxes, Draw, ImageOut, Detokenize>;
+                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, Boxes, Nms, Unletterbox, Run,
+                        TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut, Cut, ForEach, Batch>;
 
 }  // namespace mlc::pipeline

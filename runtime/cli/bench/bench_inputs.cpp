@@ -60,6 +60,12 @@ bool takes_pictures(const OpenModel& model, const mlio::Target& target) {
 Result<BenchInputs> bench_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& o, io::InputFiles& files,
                                  InputMemory& memory) {
   BenchInputs in;
+  if (target.pipeline && target.pipeline->programs().size() > 1) {
+    const std::vector<std::string> names = target.pipeline->programs();
+    Status several(Code::Usage, "pipeline '{}' runs {} programs, and one is measured at a time", target.pipeline->description().name, names.size());
+    for (const std::string& name : names) several.facts.push_back(name);
+    return std::move(several).hint("--raw --program " + names.front());
+  }
   if (!o.specs.empty()) {
     in.from = "given";
     MLC_ASSIGN(in.owned, make_inputs(model, target, o, files, memory));

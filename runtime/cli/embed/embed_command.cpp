@@ -105,11 +105,10 @@ class Embedder {
     const auto count = static_cast<int64_t>(chosen.size());
     std::vector<pipeline::GivenInput> given;
     given.push_back({"", {}, HostTensor::of_strings({count}, std::move(chosen))});
-    MLC_ASSIGN(const std::vector<NamedTensor> inputs, target_.pipeline->before(std::move(given), limits));
-    const mlio::Views views = mlio::views_of(model_, target_.program, inputs);
-    MLC_ASSIGN(const std::vector<MlcTensor> outputs, mlio::run_once(model_, session_, target_.program, nullptr, views.tensors));
-    MLC_ASSIGN(std::vector<NamedTensor> results, mlio::results_of(model_, target_.program, outputs, budget_));
-    MLC_ASSIGN(std::vector<pipeline::Answer> answers, target_.pipeline->after(std::move(results), {}, budget_));
+    MLC_ASSIGN(std::vector<NamedTensor> made, target_.pipeline->before(std::move(given), limits));
+    uint64_t run_ns = 0;
+    const pipeline::Programs programs = mlio::programs_of(model_, session_, nullptr, budget_, run_ns);
+    MLC_ASSIGN(std::vector<pipeline::Answer> answers, target_.pipeline->run(std::move(made), {}, budget_, programs));
     const HostTensor* rows = answers.size() == 1 ? std::get_if<HostTensor>(&answers[0].value) : nullptr;
     if (!rows || rows->dtype != DType::F32 || rows->shape.size() != 2 || rows->shape[0] != count)
       return Status(Code::Usage, "embed takes a container that gives one f32 vector for each text, and this one gives something else")

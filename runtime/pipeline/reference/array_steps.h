@@ -26,6 +26,7 @@ Result<HostTensor> argmax(const Argmax& step, const HostTensor& in);
 Result<HostTensor> threshold(const Threshold& step, const HostTensor& in);
 Result<HostTensor> unit_length(const HostTensor& in);
 Result<HostTensor> truncate(const Truncate& step, const HostTensor& in);
+Result<HostTensor> column(const Column& step, const HostTensor& in);
 // `mask` is i64.
 Result<HostTensor> pool(const Pool& step, const HostTensor& in, const HostTensor& mask);
 

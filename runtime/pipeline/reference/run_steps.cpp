@@ -15,7 +15,10 @@ struct Evaluate {
   Result<HostTensor> operator()(const Crop& s) const { return crop(s, in); }
   Result<HostTensor> operator()(const Pad& s) const { return pad(s, in); }
   Result<HostTensor> operator()(const Flip& s) const { return flip(s, in); }
-  Result<HostTensor> operator()(const Rotate90& s) const { return rotate90(s, in); }
+  Result<HostTensor> operator()(const Rotate90& s) const {
+    if (mask && mask->as<uint8_t>()[0] == 0) return in.clone();
+    return rotate90(s, in);
+  }
   Result<HostTensor> operator()(const ConvertColor& s) const { return convert_color(s, in); }
   Result<HostTensor> operator()(const Normalize& s) const { return normalize(s, in, layout_of_in); }
   Result<HostTensor> operator()(const LayoutStep& s) const { return layout(s, in); }
@@ -26,6 +29,7 @@ struct Evaluate {
   Result<HostTensor> operator()(const Threshold& s) const { return threshold(s, in); }
   Result<HostTensor> operator()(const UnitLength&) const { return unit_length(in); }
   Result<HostTensor> operator()(const Truncate& s) const { return truncate(s, in); }
+  Result<HostTensor> operator()(const Column& s) const { return column(s, in); }
   Result<HostTensor> operator()(const Pool& s) const { return pool(s, in, *mask); }
   Result<HostTensor> operator()(const Nms& s) const { return nms(s, in, *mask); }
   Result<HostTensor> operator()(const Unletterbox& s) const { return unletterbox(s, in, *mask); }
@@ -44,7 +48,7 @@ Status run_array_steps(const Pipeline& p, std::vector<NamedTensor>& values) {
     return nullptr;
   };
   for (const Step& step : p.steps) {
-    if (stage_of(step.what) != Stage::Array || std::holds_alternative<Run>(step.what) || find(step.out[0])) continue;
+    if (!is_array_step(step.what) || std::holds_alternative<Run>(step.what) || find(step.out[0])) continue;
     const NamedTensor* in = find(step.in[0]);
     const NamedTensor* mask = step.in.size() > 1 ? find(step.in[1]) : nullptr;
     if (!in || (step.in.size() > 1 && !mask)) continue;

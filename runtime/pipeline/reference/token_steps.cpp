@@ -37,6 +37,16 @@ Result<HostTensor> truncate(const Truncate& step, const HostTensor& in) {
   return out;
 }
 
+Result<HostTensor> column(const Column& step, const HostTensor& in) {
+  const size_t size = bytes_of(in.dtype);
+  if (size == 0 || in.shape.empty() || in.shape.back() <= step.index) return not_rows("column", in, "an array with that column");
+  MLC_ASSIGN(HostTensor out, HostTensor::zeros(in.dtype, {in.shape.begin(), in.shape.end() - 1}));
+  const auto columns = static_cast<size_t>(in.shape.back());
+  for (size_t row = 0; row < out.data.size() / size; ++row)
+    std::copy_n(in.data.data() + (row * columns + static_cast<size_t>(step.index)) * size, size, out.data.data() + row * size);
+  return out;
+}
+
 Result<HostTensor> pool(const Pool& step, const HostTensor& in, const HostTensor& mask) {
   if (in.dtype != DType::F32 || in.shape.size() != 3) return not_rows("pool", in, "f32 [texts, tokens, columns]");
   if (mask.dtype != DType::I64 || mask.shape != std::vector<int64_t>{in.shape[0], in.shape[1]}) return not_rows("pool", mask, "a mask i64 [texts, tokens]");

@@ -131,6 +131,28 @@ TEST_CASE("lists are valid UTF-8, one entry per line, otherwise unchanged") {
   CHECK(split_lines(bytes_of_text("ab\xFF"), "labels.txt").status().message == "labels.txt: not valid UTF-8 at byte 2");
 }
 
+namespace {
+
+// A container whose programs give these, whatever they are given.
+Programs giving(const std::vector<NamedTensor>& results) {
+  Programs programs;
+  programs.run = [&results](const std::string&, const std::vector<NamedTensor>&) -> Result<std::vector<NamedTensor>> {
+    std::vector<NamedTensor> copies;
+    for (const NamedTensor& t : results) copies.push_back({t.name, t.tensor.clone().value()});
+    return copies;
+  };
+  return programs;
+}
+
+// What decoders of the examples make of a picture.
+std::vector<NamedTensor> pixels() {
+  std::vector<NamedTensor> made;
+  for (const char* name : {"steps[0]", "pixels", "rgb", "gray"}) made.push_back({name, HostTensor::zeros(DType::U8, {1, 1, 1}).value()});
+  return made;
+}
+
+}  // namespace
+
 TEST_CASE("the digits pipeline prepares its images and names the answer") {
   HostPipeline host = example(mlc::testing::source_path("examples/digits"));
   for (const char* name : {"plain_7.png", "photo_3.jpg", "transparent_5.png", "dark_8.png", "turned_2.jpg"}) {
@@ -154,7 +176,7 @@ TEST_CASE("the digits pipeline prepares its images and names the answer") {
   values.push_back({"logits", floats({1, 10}, {0, 0, 0, 0, 0, 0, 0, 5, 0, 1})});
   REQUIRE(reference::run_array_steps(host.description(), values).ok());
   AnswerBudget budget;
-  auto answers = host.after(std::move(values), {}, budget);
+  auto answers = host.run(pixels(), {}, budget, giving(values));
   REQUIRE_MESSAGE(answers.ok(), answers.status().text());
   REQUIRE(answers->size() == 1);
   CHECK((*answers)[0].name == "digits");
@@ -322,9 +344,9 @@ TEST_CASE("inputs that do not fit are reported all at once") {
   CHECK(wrong.status().facts[0] == "'phtoo' is no input of the pipeline");
   CHECK(wrong.status().facts[1] == "photo   found a web page, expected image/jpeg");
   CHECK(wrong.status().facts[2] == "mask   missing, expected application/x-npy");
-  CHECK(array_inputs(host->description()).size() == 2);
+  CHECK(sections(host->description())[1].in.size() == 2);
   AnswerBudget budget;
-  CHECK(host->after({}, {}, budget).status().code == Code::Internal);
+  CHECK(host->run({}, {}, budget, {}).status().code == Code::Internal);
 }
 
 // Needs the shared models; PP-OCR's recorded outputs stand in for the model.
@@ -354,7 +376,7 @@ TEST_CASE("the OCR pipeline reads the recorded line" *
       std::vector<NamedTensor> out;
       out.push_back({"probabilities", std::move(r.tensor)});
       AnswerBudget budget;
-      auto answers = host.after(std::move(out), {}, budget);
+      auto answers = host.run(pixels(), {}, budget, giving(out));
       REQUIRE_MESSAGE(answers.ok(), answers.status().text());
       CHECK(std::get<Text>((*answers)[0].value).lines[0].text == "PORTABLE MODELS 2026");
     }

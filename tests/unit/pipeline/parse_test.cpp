@@ -91,10 +91,14 @@ TEST_CASE("a pipeline becomes values and steps with resolved attributes") {
   CHECK(std::get<TopK>(p.steps[7].what).k == 5);
   CHECK(p.value(p.outputs[0]).kind == ValueKind::Classes);
   CHECK(assets(p) == std::vector<std::string>{"labels.txt"});
-  REQUIRE(array_inputs(p).size() == 1);
-  CHECK(p.value(array_inputs(p)[0]).name == "steps[0]");
-  REQUIRE(array_outputs(p).size() == 1);
-  CHECK(p.value(array_outputs(p)[0]).name == "steps[6].in");
+  const std::vector<Section> all = sections(p);
+  REQUIRE(all.size() == 3);
+  CHECK((all[1].is_array && !all[0].is_array && !all[2].is_array));
+  CHECK(all[1].program == p.name);
+  REQUIRE(all[1].in.size() == 1);
+  CHECK(p.value(all[1].in[0]).name == "steps[0]");
+  REQUIRE(all[1].out.size() == 1);
+  CHECK(p.value(all[1].out[0]).name == "steps[6].in");
 }
 
 TEST_CASE("steps on boxes have their arrays by name, and the picture that a resized one was made of") {
@@ -299,7 +303,7 @@ TEST_CASE("a file of mistakes is reported up to a limit, in time that its length
              "'accept' of input 'b' has 'image/png' twice"));
   auto good = whole(R"({"op": "run", "program": "main", "in": {"x": "b"}, "out": {)" + many_values + "}}", outputs);
   REQUIRE_MESSAGE(good.ok(), good.status().text());
-  CHECK(array_outputs(good->pipelines[0]).size() == 20'000);
+  CHECK(sections(good->pipelines[0])[0].out.size() == 20'000);
 }
 
 TEST_CASE("the nearest name is near") {

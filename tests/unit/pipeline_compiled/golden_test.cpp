@@ -26,9 +26,10 @@ void answer(const std::string& steps, Answered& out) {
   REQUIRE_MESSAGE(parsed.ok(), (parsed.ok() ? "" : parsed.status().text()));
   auto library = lang::Library::parse(lang::Library::builtin_files());
   REQUIRE(library.ok());
-  auto function = pipeline::expand_pipeline(out.ctx, *library, {}, parsed->pipelines[0]);
-  REQUIRE_MESSAGE(function.ok(), (function.ok() ? "" : function.status().text()));
-  out.function = std::move(function).value();
+  auto expanded = pipeline::expand_pipeline(out.ctx, *library, {}, parsed->pipelines[0]);
+  REQUIRE_MESSAGE(expanded.ok(), (expanded.ok() ? "" : expanded.status().text()));
+  REQUIRE(expanded->functions.size() == 1);
+  out.function = std::move(expanded->functions[0]);
   auto golden = compile::make_golden(out.function, {.takes_pictures = true});
   REQUIRE_MESSAGE(golden.ok(), (golden.ok() ? "" : golden.status().text()));
   out.left_out = golden->left_out;

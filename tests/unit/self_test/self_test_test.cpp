@@ -57,7 +57,7 @@ struct Doubling {
     for (const targets::Target* target : targets) {
       auto variant = compile::compile_variant(ctx, *library, *parts, weights, *target);
       REQUIRE_MESSAGE(variant.ok(), (variant.ok() ? "" : variant.status().text()));
-      compile::add_variant(builder, *variant, programs[0], 1e-3);
+      compile::add_variant(builder, *variant, programs, 1e-3);
     }
     file.path = folder / "doubling.mlc";
     const Status written = builder.write(file.path, nullptr);

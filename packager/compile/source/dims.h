@@ -31,6 +31,8 @@ struct InterfaceChoices {
 
 // Bounds on free extents are declared, fixed ones replace the name wherever it stands.
 Status apply_bounds(ir::Context& ctx, const std::vector<DimBound>& bounds, model::Model& model);
+bool has_free_extent(const model::Model& model, const std::string& name);
+void rename_free_extent(model::Model& model, const std::string& from, const std::string& to);
 // A shape for an input without one, or extents and names for free axes of one that has.
 Status apply_shapes(const std::vector<GivenShape>& shapes, model::Model& model);
 // Initializers become inputs, which have no default then.

@@ -30,9 +30,9 @@ Result<PipelineFiles> load_pipelines(const std::string& path);
 // The same of a folder that holds a model and says what goes in and out of it (packager/model_folder).
 Result<PipelineFiles> pipelines_of_folder(const std::string& folder, const model::Model& model);
 
-// One function per pipeline, in order. All problems of all pipelines are told together, each with its place in the file, as
-// far as steps behind one that fails can be judged.
-Result<std::vector<nest::Function>> expand_pipelines(ir::Context& ctx, const lang::Library& library, const model::Model& model,
+// The sections of array steps of all pipelines, in order, around the models of these programs. All problems of all pipelines are
+// told together, each with its place in the file, as far as steps behind one that fails can be judged.
+Result<std::vector<nest::Function>> expand_pipelines(ir::Context& ctx, const lang::Library& library, const std::map<std::string, const model::Model*>& programs,
                                                      const PipelineFiles& files);
 
 // The inputs of golden vectors of a pipeline that takes texts, its function being `function`; none of another one.

@@ -1,4 +1,4 @@
-#include "packager/compile/pipelines.h"
+#include "packager/compile/source/pipelines.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -73,11 +73,9 @@ Result<PipelineFiles> with_assets(PipelineFiles files, const std::string& path, 
   const std::string_view text(reinterpret_cast<const char*>(files.text.data()), files.text.size());
   MLC_ASSIGN(files.parsed, pipeline::parse(text, path));
   Status problems;
-  for (const pipeline::Pipeline& p : files.parsed.pipelines) {
-    if (p.name == kMainProgram)
-      add_problem(problems, Status(Code::Usage, path + ": a pipeline may not be called '" + kMainProgram + "', which names the bare model"));
-    for (const pipeline::Step& step : p.steps) add_problem(problems, load_asset(p, step, folder, files));
-  }
+  for (const pipeline::Pipeline& p : files.parsed.pipelines)
+    for (const pipeline::Pipeline* each : pipeline::with_bodies(p))
+      for (const pipeline::Step& step : each->steps) add_problem(problems, load_asset(*each, step, folder, files));
   if (!problems.ok()) return problems;
   return files;
 }
@@ -103,18 +101,18 @@ Result<PipelineFiles> pipelines_of_folder(const std::string& folder, const model
   return with_assets(std::move(files), "pipeline of " + folder, folder);
 }
 
-Result<std::vector<nest::Function>> expand_pipelines(ir::Context& ctx, const lang::Library& library, const model::Model& model,
+Result<std::vector<nest::Function>> expand_pipelines(ir::Context& ctx, const lang::Library& library, const std::map<std::string, const model::Model*>& programs,
                                                      const PipelineFiles& files) {
   std::vector<nest::Function> functions;
   Status problems;
   for (const pipeline::Pipeline& p : files.parsed.pipelines) {
-    auto function = pipeline::expand_pipeline(ctx, library, {{kMainProgram, &model}}, p);
-    if (!function.ok()) {
-      add_problem(problems, std::move(function).status());
+    auto expanded = pipeline::expand_pipeline(ctx, library, programs, p);
+    if (!expanded.ok()) {
+      add_problem(problems, std::move(expanded).status());
       continue;
     }
-    add_problem(problems, pipeline::check_lists(p, *function, files.assets));
-    functions.push_back(std::move(function).value());
+    add_problem(problems, pipeline::check_lists(p, *expanded, files.assets));
+    for (nest::Function& function : expanded->functions) functions.push_back(std::move(function));
   }
   if (!problems.ok()) return problems;
   return functions;

@@ -1,4 +1,4 @@
-#include "packager/compile/dims.h"
+#include "packager/compile/source/dims.h"
 
 #include <algorithm>
 #include <set>
@@ -11,14 +11,33 @@
 
 namespace mlc::compile {
 
+namespace {
+
+// The free axes of all inputs, by name.
+template <class Model, class Visit>
+void each_free(Model& model, const Visit& visit) {
+  for (auto& port : model.graph.inputs)
+    for (size_t axis = 0; axis < port.shape.size(); ++axis)
+      if (std::holds_alternative<std::string>(port.shape[axis])) visit(free_axis_name(port, axis), port.shape[axis]);
+}
+
+}  // namespace
+
+bool has_free_extent(const model::Model& model, const std::string& wanted) {
+  bool found = false;
+  each_free(model, [&](const std::string& name, const model::Axis&) { found = found || name == wanted; });
+  return found;
+}
+
+void rename_free_extent(model::Model& model, const std::string& from, const std::string& to) {
+  each_free(model, [&](const std::string& name, model::Axis& axis) {
+    if (name == from) axis = to;
+  });
+}
+
 Status apply_bounds(ir::Context& ctx, const std::vector<DimBound>& bounds, model::Model& model) {
   std::set<std::string> free;
-  const auto each_free = [&](const auto& visit) {
-    for (model::Port& port : model.graph.inputs)
-      for (size_t axis = 0; axis < port.shape.size(); ++axis)
-        if (std::holds_alternative<std::string>(port.shape[axis])) visit(free_axis_name(port, axis), port.shape[axis]);
-  };
-  each_free([&](const std::string& name, model::Axis&) { free.insert(name); });
+  each_free(model, [&](const std::string& name, model::Axis&) { free.insert(name); });
   for (const DimBound& bound : bounds) {
     if (!free.count(bound.name)) {
       std::string known;
@@ -29,7 +48,7 @@ Status apply_bounds(ir::Context& ctx, const std::vector<DimBound>& bounds, model
       ctx.declare_sym(bound.name, bound.lo, bound.hi);
       continue;
     }
-    each_free([&](const std::string& name, model::Axis& axis) {
+    each_free(model, [&](const std::string& name, model::Axis& axis) {
       if (name == bound.name) axis = bound.lo;
     });
   }

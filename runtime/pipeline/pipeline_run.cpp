@@ -1,0 +1,140 @@
+#include "runtime/pipeline/pipeline_run.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "runtime/pipeline/host_steps.h"
+
+namespace mlc::pipeline {
+namespace {
+
+Result<HostTensor> view_of(const HostTensor& t) {
+  return HostTensor::view(t.dtype, t.shape, const_cast<std::byte*>(t.data.data()), t.data.size());
+}
+
+}  // namespace
+
+Status PipelineRun::set(std::vector<NamedTensor> made) {
+  std::unordered_map<std::string_view, ValueId> ids;
+  for (ValueId id = 0; id < p_.values.size(); ++id) ids.emplace(p_.values[id].name, id);
+  for (NamedTensor& t : made)
+    if (const auto found = ids.find(t.name); found != ids.end()) values_[found->second] = std::move(t.tensor);
+  return ok();
+}
+
+Status PipelineRun::all_sections() {
+  const std::vector<Section> all = sections(p_);
+  const auto runs_programs = [&](const Section& s) {
+    return s.is_array || std::any_of(s.steps.begin(), s.steps.end(), [&](uint32_t k) { return std::holds_alternative<ForEach>(p_.steps[k].what); });
+  };
+  size_t last = 0;
+  for (size_t k = 0; k < all.size(); ++k)
+    if (runs_programs(all[k])) last = k;
+  for (size_t k = 0; k < all.size(); ++k) MLC_RETURN_IF_ERROR(section(all[k], k < last));
+  return ok();
+}
+
+Status PipelineRun::section(const Section& section, bool keeps) {
+  if (section.is_array) return run_program(section, keeps);
+  for (const uint32_t k : section.steps)
+    if (const Step& step = p_.steps[k]; !is_decoder(step.what)) MLC_RETURN_IF_ERROR(run_step(step));
+  return ok();
+}
+
+Result<const HostTensor*> PipelineRun::tensor(ValueId id) const {
+  if (const auto* t = std::get_if<HostTensor>(&values_[id])) return t;
+  return Status(Code::Internal, "no step has made '{}'", p_.value(id).name);
+}
+
+Status PipelineRun::run_program(const Section& section, bool keeps) {
+  std::vector<NamedTensor> inputs;
+  for (const ValueId id : section.in) {
+    MLC_ASSIGN(const HostTensor* from, tensor(id));
+    MLC_ASSIGN(HostTensor view, view_of(*from));
+    inputs.push_back({p_.value(id).name, std::move(view)});
+  }
+  MLC_ASSIGN(std::vector<NamedTensor> results, context_.programs.run(section.program, inputs));
+  std::unordered_map<std::string_view, HostTensor*> by_name;
+  for (NamedTensor& t : results) by_name.emplace(t.name, &t.tensor);
+  for (const ValueId id : section.out) {
+    const std::string& name = p_.value(id).name;
+    const auto found = by_name.find(name);
+    if (found == by_name.end()) return Status(Code::Internal, "program '{}' gave no '{}'", section.program, name);
+    if (!keeps) {
+      values_[id] = std::move(*found->second);
+      continue;
+    }
+    MLC_RETURN_IF_ERROR(context_.budget.take(found->second->data.size(), name));
+    MLC_ASSIGN(values_[id], found->second->clone());
+  }
+  return ok();
+}
+
+const std::vector<std::string>& PipelineRun::lines(const std::string& name) const {
+  static const std::vector<std::string> none;
+  const auto found = context_.assets.lines.find(name);
+  return found == context_.assets.lines.end() ? none : found->second;
+}
+
+Status PipelineRun::run_step(const Step& step) {
+  if (const auto* each = std::get_if<ForEach>(&step.what)) {
+    std::vector<Tensors> lists;
+    for (const ValueId id : step.in) {
+      auto* list = std::get_if<Tensors>(&values_[id]);
+      if (!list) return Status(Code::Internal, "no step has made '{}'", p_.value(id).name);
+      Tensors& items = lists.emplace_back();
+      for (const HostTensor& item : *list) {
+        MLC_ASSIGN(HostTensor view, view_of(item));
+        items.push_back(std::move(view));
+      }
+    }
+    auto results = run_for_each(*each, lists, context_);
+    if (!results) return std::move(results).status().note("step 'for_each'");
+    for (size_t k = 0; k < step.out.size(); ++k) values_[step.out[k]] = std::move((*results)[k]);
+    return ok();
+  }
+  RunValue& out = values_[step.out[0]];
+  MLC_ASSIGN(const HostTensor* in, tensor(step.in[0]));
+  if (const auto* best = std::get_if<TopK>(&step.what)) {
+    TopK wanted = *best;
+    if (context_.top) wanted.k = *context_.top;
+    MLC_ASSIGN(out, top_k(wanted, *in, lines(wanted.labels), context_.budget));
+  } else if (const auto* ctc = std::get_if<CtcGreedy>(&step.what)) {
+    MLC_ASSIGN(out, ctc_greedy(*ctc, *in, lines(ctc->charset), context_.budget));
+  } else if (std::holds_alternative<Cut>(step.what)) {
+    MLC_ASSIGN(const HostTensor* boxes, tensor(step.in[1]));
+    MLC_ASSIGN(out, cut(*in, *boxes, context_.budget));
+  } else if (const auto* ids = std::get_if<Detokenize>(&step.what)) {
+    MLC_ASSIGN(out, detokenize(*ids, context_.assets.tokenizers.at(ids->tokenizer), *in, context_.budget));
+  } else if (const auto* names = std::get_if<NameBoxes>(&step.what)) {
+    MLC_ASSIGN(out, name_boxes(*names, *in, lines(names->labels), context_.budget));
+  } else if (std::holds_alternative<Draw>(step.what)) {
+    const auto* boxes = std::get_if<FoundBoxes>(&values_[step.in[1]]);
+    if (!boxes) return Status(Code::Internal, "no step has made '{}'", p_.value(step.in[1]).name);
+    MLC_ASSIGN(out, draw(*in, *boxes, context_.budget));
+  } else if (std::holds_alternative<ImageOut>(step.what)) {
+    MLC_ASSIGN(out, image_out(*in, context_.budget));
+  } else {
+    return Status(Code::Internal, "step '{}' is not one of the host", step.op);
+  }
+  return ok();
+}
+
+Result<RunValue> PipelineRun::take(ValueId id) {
+  if (std::holds_alternative<std::monostate>(values_[id])) return Status(Code::Internal, "no step has made '{}'", p_.value(id).name);
+  return std::move(values_[id]);
+}
+
+Result<Answer> PipelineRun::take_answer(ValueId id) {
+  MLC_ASSIGN(RunValue value, take(id));
+  Answer answer{p_.value(id).name, {}};
+  if (auto* t = std::get_if<HostTensor>(&value)) answer.value = std::move(*t);
+  else if (auto* classes = std::get_if<Classes>(&value)) answer.value = std::move(*classes);
+  else if (auto* text = std::get_if<Text>(&value)) answer.value = std::move(*text);
+  else if (auto* boxes = std::get_if<FoundBoxes>(&value)) answer.value = std::move(*boxes);
+  else if (auto* image = std::get_if<ImageFile>(&value)) answer.value = std::move(*image);
+  else return Status(Code::Internal, "'{}' is a list, which is no answer", answer.name);
+  return answer;
+}
+
+}  // namespace mlc::pipeline

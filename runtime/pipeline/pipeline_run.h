@@ -1,0 +1,54 @@
+// Private to runtime/pipeline: one run of a pipeline behind its decoders, or of the steps of a `for_each` for one item.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/pipeline/answer_budget.h"
+#include "runtime/pipeline/answers.h"
+#include "runtime/pipeline/host_pipeline.h"
+#include "schema/pipeline/pipeline.h"
+
+namespace mlc::pipeline {
+
+// What all parts of a run share. All outlive it.
+struct RunContext {
+  const Assets& assets;
+  std::optional<int64_t> top;
+  AnswerBudget& budget;
+  const Programs& programs;
+};
+
+using Tensors = std::vector<HostTensor>;  // a list
+using RunValue = std::variant<std::monostate, HostTensor, Tensors, Classes, Text, FoundBoxes, ImageFile>;
+
+class PipelineRun {
+ public:
+  PipelineRun(const Pipeline& pipeline, const RunContext& context) : p_(pipeline), context_(context), values_(pipeline.values.size()) {}
+
+  void set(ValueId id, RunValue value) { values_[id] = std::move(value); }
+  Status set(std::vector<NamedTensor> made);  // by name; names that the pipeline does not have are left out
+  // Sections in order; the last program's results stay views, all others are copied.
+  Status all_sections();
+  // `keeps`: results of a program are copied, for another one runs before they are used.
+  Status section(const Section& section, bool keeps);
+  Result<RunValue> take(ValueId id);  // Internal: no step has made it
+  Result<Answer> take_answer(ValueId id);
+
+ private:
+  Status run_program(const Section& section, bool keeps);
+  Status run_step(const Step& step);
+  Result<const HostTensor*> tensor(ValueId id) const;
+  const std::vector<std::string>& lines(const std::string& name) const;
+
+  const Pipeline& p_;
+  const RunContext context_;
+  std::vector<RunValue> values_;
+};
+
+// The results of the step, in its order, for lists of equal length.
+Result<std::vector<RunValue>> run_for_each(const ForEach& each, const std::vector<Tensors>& lists, const RunContext& context);
+
+}  // namespace mlc::pipeline
