@@ -485,7 +485,7 @@ class Builder {
         if (in.kind != ValueKind::List) refuse("lists");
         return;
       case InputForm::Found:
-        if (in.kind != ValueKind::Boxes) refuse("boxes with labels, which 'detections' makes,");
+        if (in.kind != ValueKind::Boxes) refuse("boxes with labels, which 'detections' makes");
         return;
       case InputForm::Tensor:
       case InputForm::Named:

@@ -148,7 +148,7 @@ TEST_CASE("steps on boxes have their arrays by name, and the picture that a resi
 
 TEST_CASE("all examples parse") {
   for (const char* name :
-       {"digits/pipeline.json", "ocr/pipeline.json", "sentences/pipeline.json", "imagenet/pipeline.json", "imagenet/mobilenet_v2_quant.json"}) {
+       {"digits/pipeline.json", "ocr/pipeline.json", "sentences/pipeline.json", "faces/pipeline.json", "imagenet/pipeline.json", "imagenet/mobilenet_v2_quant.json"}) {
     auto file = parse(file_text(mlc::testing::source_path("examples/") + name), name);
     CHECK_MESSAGE(file.ok(), name);
   }
