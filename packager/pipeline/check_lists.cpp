@@ -35,7 +35,8 @@ class Checker {
 
   Status check(const Step& step, const NameBoxes& what) {
     const KnownArray& array = array_of(step);
-    if (array.dtype != DType::F32 || array.shape.size() != 2 || array.shape[1].value_or(6) != 6) return misfit(step, "detections f32 [n, 6], which 'nms' makes", array);
+    if (array.dtype != DType::F32 || array.shape.size() != 2 || array.shape[1].value_or(6) != 6)
+      return misfit(step, "detections f32 [n, 6], which 'nms' makes", array);
     const int64_t classes = array.classes.value_or(-1);
     return check_list(what.labels, classes, [&](size_t lines) { return check_labels(step.op, what.labels, what.label_offset, lines, classes); });
   }

@@ -427,9 +427,9 @@ class Builder {
       }
       const auto id = use(key.text(), key.where());
       if (!id) continue;
-      if (const ValueKind kind = p_.values[*id].kind; kind == ValueKind::List) problems_.add(5005, key.where(), quoted(key.text()) + " is a list, and each item gives one value");
-      else if (kind == ValueKind::Boxes || kind == ValueKind::Image)
-        problems_.add(5005, key.where(), quoted(key.text()) + " is " + (kind == ValueKind::Boxes ? "boxes with labels" : "a file") + ", of which items give none");
+      if (const ValueKind kind = p_.values[*id].kind; kind == ValueKind::List || kind == ValueKind::Boxes || kind == ValueKind::Image)
+        problems_.add(5005, key.where(), quoted(key.text()) + " is " + (kind == ValueKind::List ? "a list" : kind == ValueKind::Boxes ? "boxes" : "a file") +
+                                             ", and each item gives one row of an array, of classes or of a text");
       else results.push_back(*id);
     }
     if (results.size() == out.size()) p_.outputs = std::move(results);

@@ -30,7 +30,8 @@ def png(height, width):
 def detector(t, rows):
     """y [1, boxes, columns]: the rows, whatever x is."""
     values = struct.pack(f"<{sum(map(len, rows))}f", *(v for row in rows for v in row))
-    nodes = [node("ReduceMean", ["x"], ["mean"], axes=[1, 2, 3], keepdims=0), node("Mul", ["mean", "zero"], ["nothing"]), node("Add", ["rows", "nothing"], ["y"])]
+    nodes = [node("ReduceMean", ["x"], ["mean"], axes=[1, 2, 3], keepdims=0),
+             node("Mul", ["mean", "zero"], ["nothing"]), node("Add", ["rows", "nothing"], ["y"])]
     shape = [1, len(rows), len(rows[0])]
     constants = [tensor("zero", "f32", [], struct.pack("<f", 0)), tensor("rows", "f32", shape, values)]
     (t.dir / "d.onnx").write_bytes(model(nodes, [port("x", "f32", [1, 3, 20, 20])], [port("y", "f32", shape)], constants))
@@ -44,7 +45,8 @@ def pipeline(t, nms, last, outputs, labels="two.txt", **decode):
              {"op": "normalize", "div": 255}, {"op": "layout", "to": "NCHW", "out": "x"},
              {"op": "run", "program": "main", "in": {"x": "x"}, "out": {"y": "rows"}},
              {"op": "boxes", "form": "yolo", "in": "rows", "out": {"boxes": "boxes", "scores": "scores"}},
-             {"op": "nms", "in": {"boxes": "boxes", "scores": "scores"}, "max": 10, **nms}, {"op": "unletterbox", "of": "boxed", "clip": True, "out": "rows_found"},
+             {"op": "nms", "in": {"boxes": "boxes", "scores": "scores"}, "max": 10, **nms},
+             {"op": "unletterbox", "of": "boxed", "clip": True, "out": "rows_found"},
              {"op": "detections", "in": "rows_found", "labels": labels, "out": "found"}, *last]
     (t.dir / "p.json").write_text(json.dumps({"mlc_pipeline": 1, "inputs": {"photo": {"accept": ["image/png"]}}, "steps": steps, "outputs": outputs}))
 
@@ -94,7 +96,8 @@ def a_picture_among_the_answers_is_a_file(t):
     assert data == (t.dir / "b.png").read_bytes() and data[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">II", data[16:24]) == (40, 20)
     assert set(t.json("mlrun", "run", "d.mlc", "-i", "p.png")["outputs"]["drawn"]) == {"media_type", "width", "height", "bytes"}
     # It is the input of another pipeline: with no box above the threshold the same pixels come back.
-    pipeline(t, {"score": 1, "iou": 0.5, "per": "class"}, DRAW + [{"op": "image_out", "in": "frames", "type": "image/png", "out": "again"}], ["drawn", "again", "found"])
+    again = {"op": "image_out", "in": "frames", "type": "image/png", "out": "again"}
+    pipeline(t, {"score": 1, "iou": 0.5, "per": "class"}, [*DRAW, again], ["drawn", "again", "found"])
     t.run("mlpack", "build", "d.onnx", "--pipeline", "p.json", "-o", "e.mlc", "--target", "native")
     refused = t.run("mlrun", "e.mlc", "-i", "a.png", "-o", "c.png", code=2).stderr
     assert ".png holds one picture, there are 2 among the answers" in refused, refused
