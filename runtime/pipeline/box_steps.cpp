@@ -19,10 +19,10 @@ int64_t class_of(float v) { return v >= 0 && v < float{1 << 24} && v == std::flo
 
 Result<FoundBoxes> name_boxes(const NameBoxes& step, const HostTensor& found, std::span<const std::string> labels, AnswerBudget& budget) {
   if (found.dtype != DType::F32 || found.shape.size() != 2 || found.shape[1] != 6) return not_taken("detections", found, "f32 [n, 6], which 'nms' makes");
-  const std::string_view who = "detections";
+  const std::string_view name = "detections";
   const auto count = static_cast<size_t>(found.shape[0]);
-  MLC_RETURN_IF_ERROR(budget.look_at(static_cast<uint64_t>(found.elements()), who));
-  MLC_RETURN_IF_ERROR(budget.take(count, sizeof(FoundBox), who));
+  MLC_RETURN_IF_ERROR(budget.look_at(static_cast<uint64_t>(found.elements()), name));
+  MLC_RETURN_IF_ERROR(budget.take(count, sizeof(FoundBox), name));
   FoundBoxes all;
   all.boxes.reserve(count);
   for (size_t row = 0; row < count; ++row) {
@@ -37,7 +37,7 @@ Result<FoundBoxes> name_boxes(const NameBoxes& step, const HostTensor& found, st
       return Status(Code::Usage, 5003, "step 'detections': {} has {} lines, and class {} wants line {}", step.labels, labels.size(), box.index, line + 1)
           .hint("a list with a line for each class of the model, or another 'label_offset'");
     const std::string& label = labels[static_cast<size_t>(line)];
-    MLC_RETURN_IF_ERROR(budget.take(label.size(), who));
+    MLC_RETURN_IF_ERROR(budget.take(label.size(), name));
     box.label = label;
   }
   return all;

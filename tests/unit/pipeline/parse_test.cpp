@@ -146,6 +146,36 @@ TEST_CASE("steps on boxes have their arrays by name, and the picture that a resi
              "'form' of step 'boxes' is 'yolo9', did you mean 'yolo'?"));
 }
 
+TEST_CASE("boxes with labels are answers that can be drawn, and a drawn picture becomes a file") {
+  const auto with_steps = [](const std::string& steps, const std::string& outputs) {
+    return parse(kHead + kDecode + R"({"op":"layout","to":"NCHW","out":"x"},{"op":"run","program":"main","in":{"x":"x"},"out":{"f":"found"}},
+)" + steps + R"(],"outputs":[)" + outputs + "]}", "p.json");
+  };
+  const std::string named = R"({"op":"detections","in":"found","labels":"l.txt","label_offset":1,"out":"n"})";
+  const std::string drawn = R"(,{"op":"draw","in":"steps[0]","boxes":"n"},{"op":"image_out","type":"image/png","out":"file"})";
+  const auto file = with_steps(named + drawn, R"("n","file")");
+  REQUIRE_MESSAGE(file.ok(), file.status().text());
+  const Pipeline& p = file->pipelines[0];
+  CHECK(std::get<NameBoxes>(p.steps[3].what).label_offset == 1);
+  CHECK(assets(p) == std::vector<std::string>{"l.txt"});
+  CHECK(p.value(p.outputs[0]).kind == ValueKind::Boxes);
+  CHECK(p.value(p.outputs[1]).kind == ValueKind::Image);
+  CHECK(p.value(p.steps[4].out[0]).picture->channels == 3);
+  CHECK(sections(p).back().steps == std::vector<uint32_t>{3, 4, 5});
+  // A drawn picture goes to array steps too.
+  CHECK(with_steps(named + R"(,{"op":"draw","in":"steps[0]","boxes":"n"},{"op":"flip","axis":"vertical","out":"y"})", R"("y")").ok());
+
+  CHECK(says(with_steps(R"({"op":"detections","in":"found","label_offset":1,"out":"n"})", R"("n")"), "has no meaning without 'labels'"));
+  CHECK(says(with_steps(named + R"(,{"op":"draw","in":"steps[0]","out":"y"})", R"("y","n")"), "step 'draw' lacks 'boxes'"));
+  CHECK(says(with_steps(named + R"(,{"op":"draw","in":"steps[0]","boxes":"n","out":"d"},{"op":"image_out","in":"d","out":"y"})", R"("y")"),
+             "step 'image_out' lacks 'type' (image/png)"));
+  CHECK(says(with_steps(named + R"(,{"op":"top_k","in":"n","k":1,"out":"y"})", R"("y")"), "step 'top_k' takes an array, 'n' is boxes with labels"));
+  CHECK(says(with_steps(named + drawn + R"(,{"op":"flip","in":"file","axis":"vertical","out":"y"})", R"("y")"), "'file' is a file that was made"));
+  CHECK(says(with_steps(R"({"op":"cut","in":"steps[0]","boxes":"found","out":"c"},{"op":"for_each","in":{"i":"c"},"out":{"n":"all"},"steps":[
+{"op":"normalize","in":"i","div":1,"out":"f"},{"op":"detections","in":"f","out":"n"}]})", R"("all")"),
+             "'n' is boxes, and each item gives one row of an array, of classes or of a text"));
+}
+
 TEST_CASE("all examples parse") {
   for (const char* name :
        {"digits/pipeline.json", "ocr/pipeline.json", "sentences/pipeline.json", "faces/pipeline.json", "imagenet/pipeline.json", "imagenet/mobilenet_v2_quant.json"}) {
