@@ -38,6 +38,7 @@ static void print_answers(const MlioApi* mlio, const MlioAnswers* answers) {
     for (uint32_t row = 0; row < answer.num_rows; ++row) {
       MlioClass best = {.size = sizeof best};
       MlioLine line = {.size = sizeof line};
+      MlioBox box = {.size = sizeof box};
       if (answer.kind == MLIO_CLASSES && mlio->class_at(answers, i, row, 0, &best) == MLC_OK) {
         print_text(best.label);
         printf(" %.3f\n", best.score);
@@ -45,6 +46,10 @@ static void print_answers(const MlioApi* mlio, const MlioAnswers* answers) {
       if (answer.kind == MLIO_TEXT && mlio->line(answers, i, row, &line) == MLC_OK) {
         print_text(line.text);
         printf(" %.3f\n", line.score);
+      }
+      if (answer.kind == MLIO_BOXES && mlio->box(answers, i, row, &box) == MLC_OK) {
+        print_text(box.label);
+        printf(" %.3f at %g %g %g %g\n", box.score, box.x1, box.y1, box.x2, box.y2);
       }
     }
   }

@@ -17,6 +17,7 @@ class Checker {
     for (const Step& step : pipeline_.steps) {
       if (const auto* top = std::get_if<TopK>(&step.what)) add(step, check(step, *top));
       if (const auto* ctc = std::get_if<CtcGreedy>(&step.what)) add(step, check(step, *ctc));
+      if (const auto* names = std::get_if<NameBoxes>(&step.what)) add(step, check(step, *names));
       if (std::holds_alternative<Detokenize>(step.what)) add(step, check_ids(step));
       if (std::holds_alternative<TextBoxes>(step.what)) add(step, check_map(step));
       if (const auto* cut = std::get_if<Cut>(&step.what)) add(step, check_parts(step, *cut));
@@ -27,11 +28,19 @@ class Checker {
  private:
   Status check(const Step& step, const TopK& what) {
     MLC_ASSIGN(const int64_t columns, columns_of(step, 1, SIZE_MAX, "[..., columns]"));
-    return check_list(what.labels, columns, [&](size_t lines) { return check_labels(what, lines, columns); });
+    return check_list(what.labels, columns, [&](size_t lines) { return check_labels(step.op, what.labels, what.label_offset, lines, columns); });
   }
   Status check(const Step& step, const CtcGreedy& what) {
     MLC_ASSIGN(const int64_t columns, columns_of(step, 2, 3, "[time, columns] or [batch, time, columns]"));
     return check_list(what.charset, columns, [&](size_t lines) { return check_charset(what, lines, columns); });
+  }
+
+  Status check(const Step& step, const NameBoxes& what) {
+    const KnownArray& array = array_of(step);
+    if (array.dtype != DType::F32 || array.shape.size() != 2 || array.shape[1].value_or(6) != 6)
+      return misfit(step, "detections f32 [n, 6], which 'nms' makes", array);
+    const int64_t classes = array.classes.value_or(-1);
+    return check_list(what.labels, classes, [&](size_t lines) { return check_labels(step.op, what.labels, what.label_offset, lines, classes); });
   }
 
   Status check_ids(const Step& step) {

@@ -103,13 +103,22 @@ class Expander {
       const nest::Array& array = function_.arrays[function_.outputs[k]];
       KnownArray& known = known_[section_.out[k]];
       known.dtype = array.dtype;
-      for (const ir::Expr* extent : array.shape) known.shape.push_back(extent->is_const() ? std::optional<int64_t>(extent->i) : std::nullopt);
+      for (const ir::Expr* extent : array.shape) known.shape.push_back(extent_of(extent));
+      known.classes = classes_of(section_.out[k]);
     }
     nest::interface_names_first(function_);
     return std::move(function_);
   }
 
  private:
+  static std::optional<int64_t> extent_of(const ir::Expr* e) { return e->is_const() ? std::optional<int64_t>(e->i) : std::nullopt; }
+  // Of detections, in this section or before it.
+  std::optional<int64_t> classes_of(ValueId id) const {
+    if (const auto here = classes_.find(id); here != classes_.end()) return here->second;
+    const auto known = known_.find(id);
+    return known == known_.end() ? std::nullopt : known->second.classes;
+  }
+
   // Every problem of the step, with the place of the step.
   Status placed(Status problems) const {
     const std::string place = place_of(pipeline_, step_->where);
@@ -402,6 +411,68 @@ class Expander {
     MLC_ASSIGN(std::vector<lang::Value> out, library_.expand(ctx_, function_, call));
     return set(std::move(out[0]));
   }
+  // What a step on boxes takes at place k: floats of so many axes, f32 where there are two of them, and `extent` along `axis`.
+  struct Wanted {
+    size_t rank = 0, axis = 0;
+    int64_t least = 0, most = INT64_MAX;  // of that extent, where it is known
+    const char* what = "";
+  };
+  Status need(size_t k, const Wanted& wanted) const {
+    const nest::Array& array = function_.arrays[values_.at(step_->in.at(k)).array];
+    const bool is_typed = wanted.rank == 2 ? array.dtype == DType::F32 : is_float(array.dtype);
+    if (is_typed && array.shape.size() == wanted.rank) {
+      const ir::Expr* extent = array.shape[wanted.axis];
+      if (!extent->is_const() || (extent->i >= wanted.least && extent->i <= wanted.most)) return ok();
+    }
+    std::string found = std::string(name_of(array.dtype)) + "[";
+    for (size_t axis = 0; axis < array.shape.size(); ++axis) found += (axis ? ", " : "") + ir::to_string(array.shape[axis]);
+    return Status(Code::Usage, 5009, "step '{}' takes {}, '{}' is {}]", step_->op, wanted.what, pipeline_.value(step_->in[k]).name, found);
+  }
+
+  Status expand(const Boxes& s) {
+    static constexpr const char* kNames[] = {"BoxesYolo", "BoxesYolo8", "BoxesSsd"};  // by form
+    const bool is_ssd = s.form == Boxes::Form::Ssd;
+    switch (s.form) {
+      case Boxes::Form::Yolo: MLC_RETURN_IF_ERROR(need(0, {3, 2, 6, INT64_MAX, "floats [1, boxes, 5 and as many as there are classes]"})); break;
+      case Boxes::Form::Yolo8: MLC_RETURN_IF_ERROR(need(0, {3, 1, 5, INT64_MAX, "floats [1, 4 and as many as there are classes, boxes]"})); break;
+      case Boxes::Form::Ssd:
+        MLC_RETURN_IF_ERROR(need(0, {3, 2, 4, 4, "boxes as floats [1, boxes, 4]"}));
+        MLC_RETURN_IF_ERROR(need(1, {3, 2, s.background + 1, INT64_MAX, "scores as floats [1, boxes, classes and the background]"}));
+        break;
+    }
+    lang::Call call = call_of(kNames[static_cast<size_t>(s.form)], {}, "mlc.pipeline");
+    if (is_ssd) call.attributes = {{"height", s.height}, {"width", s.width}, {"background", s.background}};
+    for (const ValueId id : step_->in) call.inputs.emplace_back(values_.at(id));
+    call.outputs = {true, true};
+    MLC_ASSIGN(std::vector<lang::Value> out, library_.expand(ctx_, function_, call));
+    for (size_t k = 0; k < step_->out.size(); ++k) values_[step_->out[k]] = std::move(out[k]);
+    return ok();
+  }
+  Status expand(const Nms& s) {
+    MLC_RETURN_IF_ERROR(need(0, {2, 1, 4, 4, "boxes f32 [boxes, 4]"}));
+    MLC_RETURN_IF_ERROR(need(1, {2, 1, 0, INT64_MAX, "scores f32 [boxes, classes]"}));
+    classes_[step_->out[0]] = extent_of(function_.arrays[values_.at(step_->in[1]).array].shape[1]);
+    const std::string per = s.per_class ? "class" : "all";
+    lang::Call call = call_of("Nms", {{"least", s.score}, {"iou", s.iou}, {"most", s.most}, {"per", per}}, "mlc.pipeline");
+    call.inputs = {in(), values_.at(step_->in.at(1))};
+    MLC_ASSIGN(std::vector<lang::Value> out, library_.expand(ctx_, function_, call));
+    return set(std::move(out[0]));
+  }
+  Status expand(const Unletterbox& s) {
+    MLC_RETURN_IF_ERROR(need(0, {2, 1, 6, 6, "detections f32 [n, 6]"}));
+    classes_[step_->out[0]] = classes_of(step_->in[0]);
+    Attributes attributes{{"clip", flag(s.clip)}};
+    if (const auto* box = std::get_if<Letterbox>(&s.of))
+      attributes.merge(Attributes{{"fit", std::string(box->upscale ? "grown" : "inside")}, {"height", box->height}, {"width", box->width},
+                                  {"boxed", int64_t{1}}});
+    if (const auto* r = std::get_if<Resize>(&s.of))
+      attributes.merge(Attributes{{"fit", fit_name(r->fit)}, {"height", r->height}, {"width", r->width}, {"size", r->size}, {"round", round_name(r->round)},
+                                  {"boxed", int64_t{0}}});
+    lang::Call call = call_of("Unletterbox", std::move(attributes), "mlc.pipeline");
+    call.inputs = {in(), values_.at(step_->in.at(1))};
+    MLC_ASSIGN(std::vector<lang::Value> out, library_.expand(ctx_, function_, call));
+    return set(std::move(out[0]));
+  }
   Status expand(const UnitLength&) { return set(apply("UnitLength", in(), {})); }
   Status expand(const Truncate& s) {
     const auto& shape = function_.arrays[in().array].shape;
@@ -478,6 +549,7 @@ class Expander {
   Known& known_;
   nest::Function function_;
   std::map<ValueId, lang::Value> values_;
+  std::map<ValueId, std::optional<int64_t>> classes_;  // of detections
   const Step* step_ = nullptr;
   size_t runs_ = 0;  // `run` steps so far
 };

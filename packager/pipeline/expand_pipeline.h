@@ -24,6 +24,7 @@ using Programs = std::map<std::string, const model::Model*>;
 struct KnownArray {
   DType dtype = DType::None;
   std::vector<std::optional<int64_t>> shape;
+  std::optional<int64_t> classes = {};  // of detections: that their scores have
 };
 struct ExpandedPipeline {
   std::vector<nest::Function> functions;  // one for each section of array steps, those of bodies behind that which gives their lists

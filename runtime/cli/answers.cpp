@@ -17,6 +17,8 @@ namespace {
 using pipeline::Answer;
 using pipeline::AnswerBudget;
 using pipeline::Classes;
+using pipeline::FoundBoxes;
+using pipeline::ImageFile;
 using pipeline::Text;
 
 constexpr int64_t kMostExact = int64_t{1} << 53;  // whole numbers that a double has all of
@@ -249,6 +251,51 @@ Result<Json> lines_json(const Text& t, const std::string& name, AnswerBudget& bu
   return lines.size() == 1 ? std::move(lines.items().front()) : lines;
 }
 
+std::string name_of_box(const pipeline::FoundBox& b) { return b.label.empty() ? std::to_string(b.index) : printable(b.label); }
+
+// A line for each: label, score, left, top, right, bottom.
+Result<std::string> boxes_text(const FoundBoxes& found, const std::string& name, AnswerBudget& budget) {
+  constexpr size_t kNumbers = 5 * 16;
+  size_t width = 0;
+  for (const auto& b : found.boxes) {
+    MLC_RETURN_IF_ERROR(budget.take(b.label.size() * kLetterInText + kNumbers, name));
+    width = std::max(width, columns_of(name_of_box(b)));
+  }
+  width = std::min(width, kWidest);
+  std::string out;
+  for (const auto& b : found.boxes) {
+    const std::string label = name_of_box(b);
+    MLC_RETURN_IF_ERROR(budget.take(std::max(width, label.size()) - label.size(), name));
+    char numbers[128];
+    std::snprintf(numbers, sizeof numbers, "%.3f   %.6g %.6g %.6g %.6g\n", b.score, double{b.x1}, double{b.y1}, double{b.x2}, double{b.y2});
+    out += padded(label, std::max(width, columns_of(label)) + 3) + numbers;
+  }
+  return out;
+}
+
+Result<Json> boxes_json(const FoundBoxes& found, const std::string& name, AnswerBudget& budget) {
+  Json list = Json::array();
+  for (const auto& b : found.boxes) {
+    MLC_RETURN_IF_ERROR(budget.take(8 * kValueInJson + b.label.size() * kLetterInJson, name));
+    Json entry = {{"index", b.index}};
+    if (!b.label.empty()) entry["label"] = b.label;
+    entry["score"] = value_json(b.score);
+    Json& corners = entry["box"] = Json::array();
+    for (const float v : {b.x1, b.y1, b.x2, b.y2}) corners.push_back(value_json(double{v}));
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+std::string image_text(const ImageFile& image) {
+  return image.media_type + ", " + std::to_string(image.width) + " x " + std::to_string(image.height) + " pixels, " + std::to_string(image.bytes.size()) +
+         " bytes; -o FILE.png writes it";
+}
+
+Json image_json(const ImageFile& image) {
+  return {{"media_type", image.media_type}, {"width", image.width}, {"height", image.height}, {"bytes", image.bytes.size()}};
+}
+
 }  // namespace
 
 std::vector<Answer> as_answers(std::vector<NamedTensor> tensors) {
@@ -272,7 +319,15 @@ Result<std::string> text_of(const std::vector<Answer>& answers, AnswerBudget& bu
       out += printable(a.name) + "   " + tensor + "\n";
       continue;
     }
+    if (const auto* image = std::get_if<ImageFile>(&a.value)) {
+      out += printable(a.name) + "   " + image_text(*image) + "\n";
+      continue;
+    }
     if (answers.size() > 1) out += printable(a.name) + ":\n";
+    if (const auto* found = std::get_if<FoundBoxes>(&a.value)) {
+      MLC_ASSIGN(const std::string boxes, boxes_text(*found, a.name, budget));
+      out += boxes;
+    }
     if (const auto* c = std::get_if<Classes>(&a.value)) {
       MLC_ASSIGN(const std::string classes, classes_text(*c, a.name, budget));
       out += classes;
@@ -295,6 +350,8 @@ void say_left_out(const std::string& name, const HostTensor& t) {
 Result<Json> answer_json(const Answer& a, ValuesLeft& left, AnswerBudget& budget) {
   if (const auto* t = std::get_if<HostTensor>(&a.value)) return tensor_json(*t, a.name, left, budget);
   if (const auto* c = std::get_if<Classes>(&a.value)) return classes_json(*c, a.name, budget);
+  if (const auto* found = std::get_if<FoundBoxes>(&a.value)) return boxes_json(*found, a.name, budget);
+  if (const auto* image = std::get_if<ImageFile>(&a.value)) return image_json(*image);
   return lines_json(std::get<Text>(a.value), a.name, budget);
 }
 
@@ -392,20 +449,35 @@ Status write_json(const std::vector<Answer>& answers, io::FileWriter& writer, An
 
 bool ends(const std::string& path, std::string_view e) { return path.size() > e.size() && path.ends_with(e); }
 
+Status write_picture(std::vector<Answer>& answers, const std::string& path, io::FileWriter& writer) {
+  const auto is_picture = [](const Answer& a) { return std::holds_alternative<ImageFile>(a.value); };
+  const auto count = std::count_if(answers.begin(), answers.end(), is_picture);
+  if (count != 1)
+    return Status(Code::Usage, "-o " + path + ": .png holds one picture, there are " + std::to_string(count) + " among the answers")
+        .hint(count == 0 ? "-o answer.json" : "a pipeline whose 'outputs' have one picture");
+  const auto picture = std::find_if(answers.begin(), answers.end(), is_picture);
+  MLC_RETURN_IF_ERROR(writer.write(std::get<ImageFile>(picture->value).bytes));
+  answers.erase(picture);
+  return writer.sync();
+}
+
 }  // namespace
 
 Status check_output_name(const std::string& path) {
-  if (ends(path, ".json") || ends(path, ".npz") || ends(path, ".npy")) return ok();
-  return Status(Code::Usage, "-o " + path + ": the name must end in .npz, .npy or .json");
+  if (ends(path, ".json") || ends(path, ".npz") || ends(path, ".npy") || ends(path, ".png")) return ok();
+  return Status(Code::Usage, "-o " + path + ": the name must end in .npz, .npy, .json or .png");
 }
 
-Status write_answers(const std::vector<Answer>& answers, const std::string& path, io::FileWriter& writer, AnswerBudget& budget) {
+bool holds_picture_alone(const std::string& path) { return ends(path, ".png"); }
+
+Status write_answers(std::vector<Answer>& answers, const std::string& path, io::FileWriter& writer, AnswerBudget& budget) {
   MLC_RETURN_IF_ERROR(check_output_name(path));
+  if (holds_picture_alone(path)) return write_picture(answers, path, writer);
   std::vector<io::NpzItem> items;
   for (const Answer& a : answers)
     if (const auto* t = std::get_if<HostTensor>(&a.value)) items.push_back({a.name, t});
   if (ends(path, ".npz") && items.size() != answers.size())
-    return Status(Code::Usage, "-o " + path + ": classes and text are no arrays").hint("-o answer.json, or --raw");
+    return Status(Code::Usage, "-o " + path + ": classes, text, boxes and pictures are no arrays").hint("-o answer.json, or --raw");
   if (ends(path, ".npy") && (items.size() != 1 || answers.size() != 1))
     return Status(Code::Usage, "-o " + path + ": .npy holds one array, there are " + std::to_string(answers.size()) +
                                    " answers").hint("-o answer.npz");

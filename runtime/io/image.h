@@ -12,6 +12,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 #include "runtime/io/limits.h"
 #include "runtime/io/media.h"
@@ -55,6 +57,10 @@ bool is_decoded(Media media);
 
 // u8 [height, width, channels]; channels is 3 (1 for Gray), plus 1 with Alpha::Keep.
 Result<HostTensor> decode_image(Bytes file, const ImageOptions& options, const DecodeLimits& limits = {});
+
+// A PNG file of u8 [height, width, channels], 1 to 4 of them: grey or R G B, with alpha or without. `allow` is asked before so many more
+// bytes of it are made; what it refuses is the answer.
+Result<std::vector<std::byte>> encode_png(const HostTensor& picture, const std::function<Status(uint64_t bytes)>& allow);
 
 // Height, width, channels (1 grey, 2 grey + alpha, 3 RGB, 4 RGBA) and orientation (1..8) as stored, without pixels.
 struct ImageInfo {

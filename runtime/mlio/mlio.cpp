@@ -19,6 +19,8 @@ template <> inline constexpr uint32_t kFirstSize<MlioAnswersInfo> = 32;
 template <> inline constexpr uint32_t kFirstSize<MlioAnswer> = 96;
 template <> inline constexpr uint32_t kFirstSize<MlioClass> = 40;
 template <> inline constexpr uint32_t kFirstSize<MlioLine> = 32;
+template <> inline constexpr uint32_t kFirstSize<MlioBox> = 56;
+template <> inline constexpr uint32_t kFirstSize<MlioImage> = 40;
 
 }  // namespace mlc::api
 
@@ -30,7 +32,9 @@ using mlc::Status;
 using mlc::api::fill;
 using mlc::mlio::ModelRef;
 using mlc::pipeline::Classes;
+using mlc::pipeline::FoundBoxes;
 using mlc::pipeline::GivenInput;
+using mlc::pipeline::ImageFile;
 using mlc::pipeline::Text;
 using mlc::pipeline::ValueKind;
 
@@ -134,12 +138,26 @@ int mlio_input(const MlioPipeline* p, uint32_t index, MlioInput* out) {
   return fill(input, out);
 }
 
+int32_t kind_of(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::Classes: return MLIO_CLASSES;
+    case ValueKind::Text: return MLIO_TEXT;
+    case ValueKind::Boxes: return MLIO_BOXES;
+    case ValueKind::Image: return MLIO_IMAGE;
+    case ValueKind::Media:
+    case ValueKind::Strings:
+    case ValueKind::Tensor:
+    case ValueKind::List: return MLIO_ARRAY;
+  }
+  return MLIO_ARRAY;
+}
+
 int mlio_output(const MlioPipeline* p, uint32_t index, MlioOutput* out) {
   if (!p || index >= p->description().outputs.size()) return MLC_USAGE;
   const auto& value = p->description().value(p->description().outputs[index]);
   MlioOutput output{};
   output.name = value.name.c_str();
-  output.kind = value.kind == ValueKind::Classes ? MLIO_CLASSES : value.kind == ValueKind::Text ? MLIO_TEXT : MLIO_ARRAY;
+  output.kind = kind_of(value.kind);
   return fill(output, out);
 }
 
@@ -240,6 +258,11 @@ int mlio_answer(const MlioAnswers* a, uint32_t index, MlioAnswer* out) {
   } else if (const auto* text = answer_as<Text>(a, index)) {
     answer.kind = MLIO_TEXT;
     answer.num_rows = static_cast<uint32_t>(text->lines.size());
+  } else if (const auto* found = answer_as<FoundBoxes>(a, index)) {
+    answer.kind = MLIO_BOXES;
+    answer.num_rows = static_cast<uint32_t>(found->boxes.size());
+  } else if (answer_as<ImageFile>(a, index)) {
+    answer.kind = MLIO_IMAGE;
   } else if (const auto* t = answer_as<HostTensor>(a, index)) {
     answer.array = {answer.name, const_cast<std::byte*>(t->data.data()), t->data.size(), static_cast<int32_t>(t->dtype),
                     static_cast<uint32_t>(t->shape.size()), t->shape.data()};
@@ -272,6 +295,26 @@ int mlio_line(const MlioAnswers* a, uint32_t index, uint32_t place, MlioLine* ou
   return fill(line, out);
 }
 
+int mlio_box(const MlioAnswers* a, uint32_t index, uint32_t place, MlioBox* out) {
+  const auto* found = answer_as<FoundBoxes>(a, index);
+  if (!found || place >= found->boxes.size()) return MLC_USAGE;
+  const mlc::pipeline::FoundBox& from = found->boxes[place];
+  MlioBox box{};
+  box.x1 = from.x1, box.y1 = from.y1, box.x2 = from.x2, box.y2 = from.y2;
+  box.index = from.index, box.score = from.score, box.label = string_of(from.label);
+  return fill(box, out);
+}
+
+int mlio_image(const MlioAnswers* a, uint32_t index, MlioImage* out) {
+  const auto* file = answer_as<ImageFile>(a, index);
+  if (!file) return MLC_USAGE;
+  MlioImage image{};
+  image.height = static_cast<uint32_t>(file->height), image.width = static_cast<uint32_t>(file->width);
+  image.media_type = file->media_type.c_str();
+  image.file = {file->bytes.data(), file->bytes.size()};
+  return fill(image, out);
+}
+
 int error_code(const MlioError* e) { return e ? static_cast<int>(e->status.code) : MLC_OK; }
 const char* error_text(const MlioError* e) { return e ? e->text.c_str() : ""; }
 const char* error_message(const MlioError* e) { return e ? e->status.message.c_str() : ""; }
@@ -288,7 +331,7 @@ constexpr MlioApi kApi = {MLIO_API_VERSION, sizeof(MlioApi),   mlio_services,   
                           mlio_info,        mlio_input,        mlio_output,          mlio_run,      mlio_answers_release,
                           mlio_answers_info, mlio_answer,      mlio_num_classes,     mlio_class_at, mlio_line,
                           error_code,       error_text,        error_message,        error_number,  error_fact,
-                          error_help,       error_release};
+                          error_help,       error_release,     mlio_box,             mlio_image};
 
 }  // namespace
 

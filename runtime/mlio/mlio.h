@@ -25,7 +25,7 @@ typedef struct MlioPipeline MlioPipeline;
 typedef struct MlioAnswers MlioAnswers;
 typedef struct MlioError MlioError;
 
-enum { MLIO_ARRAY = 0, MLIO_CLASSES = 1, MLIO_TEXT = 2 };
+enum { MLIO_ARRAY = 0, MLIO_CLASSES = 1, MLIO_TEXT = 2, MLIO_BOXES = 3, MLIO_IMAGE = 4 };
 
 typedef struct MlioPipelineInfo {
   uint32_t size;
@@ -74,7 +74,7 @@ typedef struct MlioAnswer {
   uint32_t size;
   const char* name;
   int32_t kind;
-  uint32_t num_rows;        /* of classes: rows of scores; of text: lines */
+  uint32_t num_rows;        /* of classes: rows of scores; of text: lines; of boxes: boxes */
   MlcTensor array;          /* MLIO_ARRAY: its data belongs to the session until its next run, but for strings, which live
                                as long as the answers */
 } MlioAnswer;
@@ -91,6 +91,23 @@ typedef struct MlioLine {
   MlcString text;           /* UTF-8 */
   double score;             /* mean over the characters, 0 for no text and where a text has no score (detokenize) */
 } MlioLine;
+
+/* A detection, in pixels of the picture that the pipeline says. Corners may lie outside of it, and be infinite or no numbers. */
+typedef struct MlioBox {
+  uint32_t size;
+  float x1, y1, x2, y2;
+  int64_t index;            /* of the class */
+  double score;
+  MlcString label;          /* empty without labels */
+} MlioBox;
+
+/* A picture as the bytes of a file, which live as long as the answers. */
+typedef struct MlioImage {
+  uint32_t size;
+  uint32_t height, width;
+  const char* media_type;   /* "image/png" */
+  MlcBytes file;
+} MlioImage;
 
 typedef struct MlioApi {
   uint32_t version;
@@ -126,6 +143,10 @@ typedef struct MlioApi {
   const char* (*error_fact)(const MlioError* error, uint32_t index);
   const char* (*error_help)(const MlioError* error);
   void (*error_release)(MlioError* error);
+
+  /* Of an answer MLIO_BOXES, best first; of one MLIO_IMAGE. */
+  int (*box)(const MlioAnswers* answers, uint32_t answer, uint32_t index, MlioBox* out);
+  int (*image)(const MlioAnswers* answers, uint32_t answer, MlioImage* out);
 } MlioApi;
 
 MLC_EXPORT const MlioApi* mlio_get_api(uint32_t version);

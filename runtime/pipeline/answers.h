@@ -28,9 +28,28 @@ struct Text {
   std::vector<Line> lines;
 };
 
+// A detection: corners in pixels of a picture, which may lie outside of it and be no numbers.
+struct FoundBox {
+  float x1 = 0, y1 = 0, x2 = 0, y2 = 0;
+  int64_t index = 0;  // of the class
+  double score = 0;
+  std::string label;  // empty without labels
+};
+// Best first.
+struct FoundBoxes {
+  std::vector<FoundBox> boxes;
+};
+
+// A picture as the bytes of a file.
+struct ImageFile {
+  std::string media_type;
+  int64_t height = 0, width = 0;
+  std::vector<std::byte> bytes;
+};
+
 struct Answer {
   std::string name;
-  std::variant<HostTensor, Classes, Text> value;
+  std::variant<HostTensor, Classes, Text, FoundBoxes, ImageFile> value;
 };
 
 }  // namespace mlc::pipeline

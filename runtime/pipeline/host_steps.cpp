@@ -94,7 +94,7 @@ Result<Classes> top_k(const TopK& step, const HostTensor& scores, std::span<cons
     return not_scores("top_k", scores, "floats with at least one column");
   const std::string_view who = "top_k";
   const int64_t columns = scores.shape.back(), rows = scores.elements() / columns;
-  if (!step.labels.empty()) MLC_RETURN_IF_ERROR(check_labels(step, labels.size(), columns));
+  if (!step.labels.empty()) MLC_RETURN_IF_ERROR(check_labels("top_k", step.labels, step.label_offset, labels.size(), columns));
   const auto k = static_cast<size_t>(std::min(step.k, columns));
   // In the worst order each is put into the heap of the best.
   MLC_RETURN_IF_ERROR(budget.look_at(static_cast<uint64_t>(scores.elements()) * static_cast<uint64_t>(std::bit_width(k)), who));

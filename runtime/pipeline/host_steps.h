@@ -32,6 +32,14 @@ Result<Text> detokenize(const Detokenize& step, const text::Compiled& tokenizer,
 // index ascending, NaN last. `labels` is empty or has exactly the lines that the columns need.
 Result<Classes> top_k(const TopK& step, const HostTensor& scores, std::span<const std::string> labels, AnswerBudget& budget);
 
+// `found`: f32 [n, 6] of `nms`: x1 y1 x2 y2 score class. Rows stay in order. InputMismatch (E5003) for a class that the labels do not have.
+Result<FoundBoxes> name_boxes(const NameBoxes& step, const HostTensor& found, std::span<const std::string> labels, AnswerBudget& budget);
+// `picture`: u8 [h, w, 3], R G B. A copy of it with the boxes on it, the best on top; what of them lies outside is cut, and those with a
+// corner that is no number are left out.
+Result<HostTensor> draw(const HostTensor& picture, const FoundBoxes& boxes, AnswerBudget& budget);
+// `picture`: u8 [h, w, c], c from 1 to 4: grey or R G B, with alpha or without.
+Result<ImageFile> image_out(const HostTensor& picture, AnswerBudget& budget);
+
 // `scores`: any float type, [time, columns] or [batch, time, columns]; the columns are the charset's lines, the blank,
 // and the final space where there is one.
 Result<Text> ctc_greedy(const CtcGreedy& step, const HostTensor& scores, std::span<const std::string> charset, AnswerBudget& budget);

@@ -114,6 +114,14 @@ Status PipelineRun::run_step(const Step& step) {
     return find_text(step, *boxes, *in);
   } else if (const auto* ids = std::get_if<Detokenize>(&step.what)) {
     MLC_ASSIGN(out, detokenize(*ids, context_.assets.tokenizers.at(ids->tokenizer), *in, context_.budget));
+  } else if (const auto* names = std::get_if<NameBoxes>(&step.what)) {
+    MLC_ASSIGN(out, name_boxes(*names, *in, lines(names->labels), context_.budget));
+  } else if (std::holds_alternative<Draw>(step.what)) {
+    const auto* boxes = std::get_if<FoundBoxes>(&values_[step.in[1]]);
+    if (!boxes) return Status(Code::Internal, "no step has made '{}'", p_.value(step.in[1]).name);
+    MLC_ASSIGN(out, draw(*in, *boxes, context_.budget));
+  } else if (std::holds_alternative<ImageOut>(step.what)) {
+    MLC_ASSIGN(out, image_out(*in, context_.budget));
   } else {
     return Status(Code::Internal, "step '{}' is not one of the host", step.op);
   }
@@ -130,7 +138,7 @@ Status PipelineRun::find_text(const Step& step, const TextBoxes& what, const Hos
   } else if (map.shape.size() >= 2) {
     covered = {map.shape[map.shape.size() - 2], map.shape.back()};
   }
-  MLC_ASSIGN(FoundBoxes found, text_boxes(what, map, covered, size(*picture), context_.budget));
+  MLC_ASSIGN(FoundCorners found, text_boxes(what, map, covered, size(*picture), context_.budget));
   values_[step.out[0]] = std::move(found.corners);
   if (step.out.size() > 1) values_[step.out[1]] = std::move(found.scores);
   return ok();
@@ -147,6 +155,8 @@ Result<Answer> PipelineRun::take_answer(ValueId id) {
   if (auto* t = std::get_if<HostTensor>(&value)) answer.value = std::move(*t);
   else if (auto* classes = std::get_if<Classes>(&value)) answer.value = std::move(*classes);
   else if (auto* text = std::get_if<Text>(&value)) answer.value = std::move(*text);
+  else if (auto* boxes = std::get_if<FoundBoxes>(&value)) answer.value = std::move(*boxes);
+  else if (auto* image = std::get_if<ImageFile>(&value)) answer.value = std::move(*image);
   else return Status(Code::Internal, "'{}' is a list, which is no answer", answer.name);
   return answer;
 }

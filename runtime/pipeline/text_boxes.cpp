@@ -106,7 +106,7 @@ void sort_by_lines(std::vector<Box>& boxes) {
 
 }  // namespace
 
-Result<FoundBoxes> text_boxes(const TextBoxes& step, const HostTensor& tensor, Size covered, Size picture, AnswerBudget& budget) {
+Result<FoundCorners> text_boxes(const TextBoxes& step, const HostTensor& tensor, Size covered, Size picture, AnswerBudget& budget) {
   MLC_ASSIGN(const ScoreMap map, score_map(tensor));
   if (picture.height < 1 || picture.width < 1 || picture.height > kMaxMapSide || picture.width > kMaxMapSide)
     return Status(Code::InputMismatch, 4001, "step 'text_boxes' takes the size of a picture with sides of 1 to {}, found {} x {}", kMaxMapSide, picture.height,
@@ -137,7 +137,7 @@ Result<FoundBoxes> text_boxes(const TextBoxes& step, const HostTensor& tensor, S
 
   const auto count = static_cast<int64_t>(boxes.size());
   MLC_RETURN_IF_ERROR(budget.take(boxes.size(), 9 * sizeof(float), "text_boxes"));
-  FoundBoxes result;
+  FoundCorners result;
   MLC_ASSIGN(result.corners, HostTensor::zeros(DType::F32, {count, 4, 2}));
   MLC_ASSIGN(result.scores, HostTensor::zeros(DType::F32, {count}));
   const std::span<float> corners = result.corners.as<float>(), means = result.scores.as<float>();

@@ -12,7 +12,7 @@ namespace mlc::pipeline {
 inline constexpr int64_t kMaxMapElements = int64_t{1} << 26;
 inline constexpr int64_t kMaxMapSide = int64_t{1} << 16;
 
-struct FoundBoxes {
+struct FoundCorners {
   HostTensor corners;  // f32 [boxes, 4, 2]: x and y of top left, top right, bottom right, bottom left
   HostTensor scores;   // f32 [boxes]
 };
@@ -20,6 +20,6 @@ struct FoundBoxes {
 // `map`: f32 [h, w], [1, h, w] or [1, 1, h, w]. Its first `covered` rows and columns are the whole picture, whose size is `picture`; those behind
 // are what it was filled up with. Whatever the map holds, the time is linear in its elements, but for the square of the number of boxes, which are
 // put in order.
-Result<FoundBoxes> text_boxes(const TextBoxes& step, const HostTensor& map, Size covered, Size picture, AnswerBudget& budget);
+Result<FoundCorners> text_boxes(const TextBoxes& step, const HostTensor& map, Size covered, Size picture, AnswerBudget& budget);
 
 }  // namespace mlc::pipeline

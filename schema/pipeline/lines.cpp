@@ -44,16 +44,14 @@ Result<std::vector<std::string>> split_lines(Bytes bytes, std::string_view name)
   return lines;
 }
 
-Status check_labels(const TopK& step, size_t lines, int64_t columns) {
-  int64_t wanted = columns + step.label_offset;
-  if (wanted == static_cast<int64_t>(lines) && step.label_offset > -columns) return ok();
+Status check_labels(std::string_view step, const std::string& labels, int64_t offset, size_t lines, int64_t columns) {
+  if (columns + offset == static_cast<int64_t>(lines) && offset > -columns) return ok();
   Status s(Code::Usage, 5003,
-           "step 'top_k': " + step.labels + " has " + std::to_string(lines) + " lines, the scores have " +
-               std::to_string(columns) + " columns" +
-               (step.label_offset ? " and label_offset is " + std::to_string(step.label_offset) : ""));
-  int64_t offset = static_cast<int64_t>(lines) - columns;
-  if (std::abs(offset) <= 8)
-    s.help = "\"label_offset\": " + std::to_string(offset) + ", or a list of " + std::to_string(columns) + " lines";
+           "step '" + std::string(step) + "': " + labels + " has " + std::to_string(lines) + " lines, the scores have " + std::to_string(columns) +
+               " columns" + (offset ? " and label_offset is " + std::to_string(offset) : ""));
+  const int64_t fitting = static_cast<int64_t>(lines) - columns;
+  if (std::abs(fitting) <= 8)
+    s.help = "\"label_offset\": " + std::to_string(fitting) + ", or a list of " + std::to_string(columns) + " lines";
   return s;
 }
 

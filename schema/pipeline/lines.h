@@ -19,7 +19,7 @@ Result<std::vector<std::string>> split_lines(Bytes text, std::string_view name);
 
 // Whether a list of so many lines fits scores with so many columns (E5003 otherwise): asked when building, where the
 // number of columns is known, and before every answer.
-Status check_labels(const TopK& step, size_t lines, int64_t columns);
+Status check_labels(std::string_view step, const std::string& labels, int64_t offset, size_t lines, int64_t columns);
 Status check_charset(const CtcGreedy& step, size_t lines, int64_t columns);
 
 }  // namespace mlc::pipeline

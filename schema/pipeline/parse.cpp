@@ -158,6 +158,8 @@ class Builder {
       read_run(r, *kind, std::move(step));
     else if (kind->form == InputForm::Texts)
       read_tokenize(r, *kind, std::move(step));
+    else if (kind->form == InputForm::Boxes)
+      read_boxes(r, *kind, std::move(step), index);
     else
       read_plain(r, *kind, std::move(step), index);
   }
@@ -192,6 +194,7 @@ class Builder {
       problems_.add(5005, step.where, "step 'batch' puts items together, and stands in the steps of a 'for_each' only");
     if (from) step.in = {*from};
     step.in.insert(step.in.end(), others.begin(), others.end());
+    if (const auto origin = read_origin(r, step)) step.in.push_back(*origin);
     const Json* named = r.optional("out");
     if (named && named->is(Kind::Object) && !kind.results[0].empty()) {
       read_parts(*named, kind, step);
@@ -202,6 +205,63 @@ class Builder {
     r.finish();
     previous_ = step.out.size() == 1 ? std::optional(step.out[0]) : std::nullopt;
     p_.steps.push_back(std::move(step));
+  }
+
+  // "of" names what a resize or a letterbox has made: the answer is the picture that it took.
+  std::optional<ValueId> read_origin(ObjectReader& r, Step& step) {
+    auto* back = std::get_if<Unletterbox>(&step.what);
+    const Json* of = back ? r.required("of") : nullptr;
+    const std::string name = r.string(of, "of");
+    const auto made = name.empty() ? std::nullopt : use(name, of->where());
+    if (!made) return std::nullopt;
+    for (const Step& maker : p_.steps) {
+      if (maker.out.empty() || maker.out[0] != *made || maker.in.empty()) continue;
+      if (const auto* resize = std::get_if<Resize>(&maker.what)) back->of = *resize;
+      else if (const auto* letterbox = std::get_if<Letterbox>(&maker.what)) back->of = *letterbox;
+      else continue;
+      return maker.in[0];
+    }
+    r.wrong(*of, "of", "is " + quoted(name) + ", which no 'resize' and no 'letterbox' makes");
+    return std::nullopt;
+  }
+
+  // "in": one array, or {"boxes": array, "scores": array}; "out" likewise, whichever the step makes.
+  void read_boxes(ObjectReader& r, const StepKind& kind, Step step, size_t index) {
+    Value none;
+    step.what = kind.parse(r, none, none);
+    const auto* boxes = std::get_if<Boxes>(&step.what);
+    read_pair_or_one(r, /*pair=*/!boxes || boxes->form == Boxes::Form::Ssd, step);
+    const std::string auto_name = "steps[" + std::to_string(index) + "]";
+    if (!boxes) {
+      const Json* named = r.optional("out");
+      step.out.push_back(add_value({named ? r.string(named, "out") : auto_name}, named ? named->where() : step.where));
+    } else if (const Json* out = r.required("out"); expect(out, Kind::Object, "out")) {
+      ObjectReader names(*out, "'out' of " + step.op, problems_);
+      for (const char* key : {"boxes", "scores"}) {
+        const Json* name = names.required(key);
+        if (std::string text = names.string(name, key); !text.empty()) step.out.push_back(add_value({std::move(text)}, name->where()));
+      }
+      names.finish();
+    }
+    r.finish();
+    previous_ = step.out.size() == 1 ? std::optional(step.out[0]) : std::nullopt;
+    p_.steps.push_back(std::move(step));
+  }
+
+  void read_pair_or_one(ObjectReader& r, bool pair, Step& step) {
+    const Json* in = r.required("in");
+    const auto add = [&](ObjectReader& from, const Json* name, std::string_view key) {
+      const std::string text = from.string(name, key);
+      const auto id = text.empty() ? std::nullopt : use(text, name->where());
+      if (!id) return;
+      check_form(InputForm::Tensor, p_.values[*id], step);
+      step.in.push_back(*id);
+    };
+    if (!pair) return add(r, in, "in");
+    if (!expect(in, Kind::Object, "in")) return;
+    ObjectReader both(*in, "'in' of " + step.op, problems_);
+    for (const char* key : {"boxes", "scores"}) add(both, both.required(key), key);
+    both.finish();
   }
 
   std::vector<ValueId> read_others(ObjectReader& r, const StepKind& kind, const Step& step) {
@@ -412,7 +472,9 @@ class Builder {
       }
       const auto id = use(key.text(), key.where());
       if (!id) continue;
-      if (const ValueKind kind = p_.values[*id].kind; kind == ValueKind::List) problems_.add(5005, key.where(), quoted(key.text()) + " is a list, and each item gives one value");
+      if (const ValueKind kind = p_.values[*id].kind; kind == ValueKind::List || kind == ValueKind::Boxes || kind == ValueKind::Image)
+        problems_.add(5005, key.where(), quoted(key.text()) + " is " + (kind == ValueKind::List ? "a list" : kind == ValueKind::Boxes ? "boxes" : "a file") +
+                                             ", and each item gives one row of an array, of classes or of a text");
       else results.push_back(*id);
     }
     if (results.size() == out.size()) p_.outputs = std::move(results);
@@ -442,6 +504,8 @@ class Builder {
                             : in.kind == ValueKind::List    ? "a list"
                             : in.kind == ValueKind::Classes ? "a list of classes"
                             : in.kind == ValueKind::Text    ? "a text that was made"
+                            : in.kind == ValueKind::Boxes   ? "boxes with labels"
+                            : in.kind == ValueKind::Image   ? "a file that was made"
                             : in.picture                    ? "a picture in another layout"
                                                             : "an array that is no picture";
       problems_.add(
@@ -465,9 +529,13 @@ class Builder {
       case InputForm::Items:
         if (in.kind != ValueKind::List) refuse("lists");
         return;
+      case InputForm::Found:
+        if (in.kind != ValueKind::Boxes) refuse("boxes with labels, which 'detections' makes");
+        return;
       case InputForm::Tensor:
       case InputForm::Fed:
       case InputForm::Named:
+      case InputForm::Boxes:
         if (in.kind != ValueKind::Tensor) refuse("an array");
         return;
     }

@@ -6,8 +6,6 @@
 namespace mlc::pipeline {
 namespace {
 
-constexpr int64_t kMaxSide = 1 << 16;
-
 // The three bytes of "#rrggbb".
 std::optional<std::array<uint8_t, 3>> parse_color(std::string_view text) {
   if (text.size() != 7 || text[0] != '#') return std::nullopt;
@@ -409,11 +407,7 @@ Op generate(ObjectReader& r, const Value&, Value&) {
 Op top_k(ObjectReader& r, const Value&, Value& out) {
   TopK s;
   s.k = r.integer(r.required("k"), "k", 1, 1 << 20);
-  if (const Json* v = r.optional("labels")) s.labels = r.string(v, "labels");
-  if (const Json* v = r.optional("label_offset")) {
-    s.label_offset = r.integer(v, "label_offset", -(1 << 20), 1 << 20);
-    if (s.labels.empty()) r.wrong(*v, "label_offset", "has no meaning without 'labels'");
-  }
+  read_labels(r, s.labels, s.label_offset);
   out.kind = ValueKind::Classes;
   return s;
 }
@@ -499,6 +493,9 @@ constexpr StepKind kKinds[] = {
     {"threshold", InputForm::Tensor, threshold},
     {"pool", InputForm::Tensor, pool, {{{"mask", true}}}},
     {"truncate", InputForm::Tensor, truncate},
+    {"boxes", InputForm::Boxes, parse_boxes},
+    {"nms", InputForm::Boxes, parse_nms},
+    {"unletterbox", InputForm::Tensor, parse_unletterbox},
     {"column", InputForm::Tensor, column},
     {"new_axis", InputForm::Tensor, new_axis},
     {"run", InputForm::Named, run},
@@ -507,6 +504,9 @@ constexpr StepKind kKinds[] = {
     {"ctc_greedy", InputForm::Tensor, ctc_greedy},
     {"detokenize", InputForm::Tensor, detokenize},
     {"text_boxes", InputForm::Tensor, text_boxes, {{{"picture", true, InputForm::Picture}, {"resized", false, InputForm::Picture}}}, {"corners", "scores"}},
+    {"detections", InputForm::Tensor, parse_detections},
+    {"draw", InputForm::Picture, parse_draw, {{{"boxes", true, InputForm::Found}}}},
+    {"image_out", InputForm::Picture, parse_image_out},
     {"cut", InputForm::Picture, cut, {{{"boxes", false}, {"corners", false}}}},
     {"for_each", InputForm::Items, for_each},
     {"batch", InputForm::Tensor, batch},
@@ -514,10 +514,18 @@ constexpr StepKind kKinds[] = {
 
 constexpr std::string_view kPlanned[] = {
     "resample", "frame",    "window",     "stft",      "istft",   "overlap_add", "mel",      "log",
-    "mean_var", "boxes",    "nms",        "unletterbox", "clip",     "mask_png",
-    "image_out", "wav_out", "quantize"};
+    "mean_var", "clip",     "mask_png",
+    "wav_out", "quantize"};
 
 }  // namespace
+
+void read_labels(ObjectReader& r, std::string& labels, int64_t& offset) {
+  if (const Json* v = r.optional("labels")) labels = r.string(v, "labels");
+  const Json* v = r.optional("label_offset");
+  if (!v) return;
+  offset = r.integer(v, "label_offset", -(1 << 20), 1 << 20);
+  if (labels.empty()) r.wrong(*v, "label_offset", "has no meaning without 'labels'");
+}
 
 const StepKind* step_kind(std::string_view op) {
   for (const StepKind& k : kKinds)

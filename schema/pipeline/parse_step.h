@@ -15,16 +15,20 @@ enum class InputForm {
   Tensor,   // any tensor
   Picture,  // a picture [h, w, c], not yet in another layout
   Named,    // "run": objects of names
+  Boxes,    // one tensor, or {"boxes": tensor, "scores": tensor}
+  Found,    // boxes with labels
   Fed,      // "generate": an object of names in, one value out
   Items,    // "for_each": an object of names of lists
 };
 
-// A tensor that a step takes beside its input, under a key of its own.
+// A value that a step takes beside its input, under a key of its own.
 struct OtherInput {
   std::string_view key;  // empty: none
   bool is_required = false;
   InputForm form = InputForm::Tensor;
 };
+
+inline constexpr int64_t kMaxSide = 1 << 16;  // that a step may ask for
 
 struct StepKind {
   std::string_view op;
@@ -36,6 +40,17 @@ struct StepKind {
   // What a step gives where "out" is an object, in this order; a name alone is that of the first.
   std::array<std::string_view, 2> results = {};
 };
+
+// Of steps on boxes (parse_boxes.cpp).
+Op parse_boxes(ObjectReader& r, const Value& in, Value& out);
+Op parse_nms(ObjectReader& r, const Value& in, Value& out);
+Op parse_unletterbox(ObjectReader& r, const Value& in, Value& out);
+Op parse_detections(ObjectReader& r, const Value& in, Value& out);
+Op parse_draw(ObjectReader& r, const Value& in, Value& out);
+Op parse_image_out(ObjectReader& r, const Value& in, Value& out);
+
+// "labels" and "label_offset" of steps that name classes.
+void read_labels(ObjectReader& r, std::string& labels, int64_t& offset);
 
 // Null for an unknown name.
 const StepKind* step_kind(std::string_view op);

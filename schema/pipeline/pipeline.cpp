@@ -51,6 +51,7 @@ bool is_decoder(const Op& op) {
 
 bool is_array_step(const Op& op) {
   return !is_decoder(op) && !std::holds_alternative<TopK>(op) && !std::holds_alternative<CtcGreedy>(op) && !std::holds_alternative<Detokenize>(op) &&
+         !std::holds_alternative<NameBoxes>(op) && !std::holds_alternative<Draw>(op) && !std::holds_alternative<ImageOut>(op) &&
          !std::holds_alternative<TextBoxes>(op) && !std::holds_alternative<Cut>(op) && !std::holds_alternative<ForEach>(op) &&
          !std::holds_alternative<Batch>(op);
 }
@@ -116,6 +117,7 @@ std::vector<std::string> assets(const Pipeline& p) {
 
 std::string asset_of(const Step& step) {
   if (auto* t = std::get_if<TopK>(&step.what)) return t->labels;
+  if (auto* b = std::get_if<NameBoxes>(&step.what)) return b->labels;
   if (auto* c = std::get_if<CtcGreedy>(&step.what)) return c->charset;
   if (auto* t = std::get_if<Tokenize>(&step.what)) return t->tokenizer;
   if (auto* d = std::get_if<Detokenize>(&step.what)) return d->tokenizer;

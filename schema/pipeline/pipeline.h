@@ -38,6 +38,8 @@ enum class ValueKind {
   List,     // of tensors that may differ in their extents
   Classes,  // indices, labels and scores, an answer
   Text,     // decoded text, an answer
+  Boxes,    // detections with labels, an answer, which may be drawn
+  Image,    // a picture as a file, an answer
 };
 
 // What is known of a picture before a model is seen; -1 is a size that the file decides.

@@ -144,6 +144,24 @@ struct Truncate {
   int64_t columns = 1;
 };
 
+// Boxes f32 [boxes, 4] as corners x1 y1 x2 y2 in pixels of the network's picture, and scores f32 [boxes, classes].
+struct Boxes {
+  enum class Form { Yolo, Yolo8, Ssd };
+  Form form = Form::Yolo;
+  int64_t height = 0, width = 0;  // Ssd: of the picture whose sides are 1
+  int64_t background = -1;        // Ssd: a class that is left out; -1: none
+};
+// Detections f32 [n, 6], x1 y1 x2 y2 score class, best first.
+struct Nms {
+  double score = 0, iou = 0;  // kept above the one, suppressed above the other
+  bool per_class = true;
+  int64_t most = 1;
+};
+// Detections as places of the picture that a step has resized. The second input is that picture.
+struct Unletterbox {
+  std::variant<Resize, Letterbox> of;
+  bool clip = false;
+};
 // One of the last axis, which disappears.
 struct Column {
   int64_t index = 0;
@@ -182,6 +200,16 @@ struct CtcGreedy {
   bool final_space = false;
 };
 
+// Detections [n, 6] as an answer: boxes with labels.
+struct NameBoxes {
+  std::string labels;  // as in TopK
+  int64_t label_offset = 0;
+};
+// Named boxes drawn onto a picture u8 [h, w, 3], R G B.
+struct Draw {};
+// A picture as a file.
+struct ImageOut {};
+
 struct Detokenize {
   std::string tokenizer;  // name of an asset
   bool skip_special = true;
@@ -217,7 +245,7 @@ struct Batch {
 };
 
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
-                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Run, Generate, TopK, CtcGreedy, Detokenize,
-                        TextBoxes, Cut, ForEach, Batch>;
+                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Boxes, Nms, Unletterbox, Run, Generate,
+                        TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut, TextBoxes, Cut, ForEach, Batch>;
 
 }  // namespace mlc::pipeline

@@ -1,11 +1,14 @@
 // libs: mlc_pipeline mlc_tokenizer_compile
 // pipeline.json and lists. Property: a pipeline that parses uses every value after it was made, and an error has a
-// sentence; one that takes texts makes arrays of two of them, or says why not.
+// sentence; one that takes texts makes arrays of two of them, or says why not. Any numbers are boxes that can be drawn.
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "packager/text/compile_tokenizer.h"
+#include "runtime/io/image.h"
 #include "runtime/pipeline/host_pipeline.h"
+#include "runtime/pipeline/host_steps.h"
 #include "schema/pipeline/lines.h"
 #include "schema/pipeline/pipeline.h"
 #include "tests/support/tokenizer_json.h"
@@ -37,6 +40,27 @@ void run_on_texts(const pipeline::Pipeline& p) {
     if ((*made)[i].tensor.shape.size() != 2 || (*made)[i].tensor.shape[0] != 2 || (*made)[i].tensor.shape[1] < 1) std::abort();
 }
 
+// The bytes as detections on a small picture; the file that shows it holds the same pixels.
+void draw_boxes(const uint8_t* data, size_t size) {
+  std::vector<float> rows(std::min<size_t>(size / 24, 32) * 6);
+  if (!rows.empty()) std::memcpy(rows.data(), data, rows.size() * sizeof(float));
+  for (size_t i = 5; i < rows.size(); i += 6) rows[i] = static_cast<float>(data[i] % 20);
+  auto found = HostTensor::from<float>(DType::F32, {static_cast<int64_t>(rows.size() / 6), 6}, rows);
+  auto picture = HostTensor::zeros(DType::U8, {static_cast<int64_t>(size % 40), static_cast<int64_t>(size % 53), 3});
+  if (!found.ok() || !picture.ok()) std::abort();
+  const std::vector<std::string> labels(20, std::string(reinterpret_cast<const char*>(data), std::min<size_t>(size, 90)));
+  pipeline::AnswerBudget budget(1 << 20, 1 << 22);
+  auto boxes = pipeline::name_boxes({"labels", 0}, *found, labels, budget);
+  if (!boxes.ok()) std::abort();
+  auto drawn = pipeline::draw(*picture, *boxes, budget);
+  if (!drawn.ok()) std::abort();
+  auto file = pipeline::image_out(*drawn, budget);
+  if (file.ok() != (drawn->elements() > 0)) std::abort();
+  if (!file.ok()) return;
+  auto back = io::decode_image(file->bytes, {});
+  if (!back.ok() || !std::equal(back->data.bytes().begin(), back->data.bytes().end(), drawn->data.bytes().begin())) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -58,6 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (std::all_of(p.inputs.begin(), p.inputs.end(), [&](ValueId id) { return p.value(id).kind == ValueKind::Strings; })) run_on_texts(p);
     }
   }
+  draw_boxes(data, size);
   (void)split_lines({reinterpret_cast<const std::byte*>(data), size}, "list").ok();
   return 0;
 }

@@ -3,6 +3,7 @@ import json
 import re
 import shutil
 
+import boxes_test
 import text_pipeline_test
 from errors_test import EXAMPLE, PIPELINE
 from json_test import Fields, tables
@@ -36,6 +37,12 @@ def a_reader_of_text(t):
     steps[6] = '  {"op": "ctc_greedy", "in": "logits", "blank": 0, "charset": "letters.txt", "final_space": false, "out": "digits"}],'
     (t.dir / "p.json").write_text("\n".join(steps))
     t.run("mlpack", "build", EXAMPLE / "digits.onnx", "-o", "text.mlc", "--target", "portable", "--no-selftest", "--pipeline", "p.json")
+
+
+def boxes(t):
+    boxes_test.detector(t, boxes_test.ROWS)
+    boxes_test.pipeline(t, {"score": 0.25, "iou": 0.5, "per": "class"}, boxes_test.DRAW, ["found", "drawn"])
+    t.run("mlpack", "build", "d.onnx", "-o", "boxes.mlc", "--target", "portable", "--no-selftest", "--pipeline", "p.json")
 
 
 def maps(t):
@@ -75,6 +82,9 @@ def answers(t, fields):
     (t.dir / "lines.txt").write_text("Hello world\nxyz\n")
     ask("embed", "m.mlc", "lines.txt", "--query", "a", "-o", "vectors.npy")
     ask("embed", "m.mlc", "lines.txt", code=2)
+    boxes(t)
+    assert "media_type" in ask("boxes.mlc", "-i", "p.png")["outputs"]["drawn"]
+    ask("boxes.mlc", "-i", "p.png", "-o", "a.png")
     maps(t)
     ask("map.mlc", "-i", "zeros", "--dim", "n=1")
     ask("trust", "--list")

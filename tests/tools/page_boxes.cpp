@@ -38,7 +38,7 @@ Status boxes(char** a) {
   MLC_ASSIGN(const HostTensor map, array_in(a[0]));
   const TextBoxes step{std::atof(a[3]), std::atof(a[4]), std::atof(a[5]), std::atof(a[6]), std::atoll(a[7])};
   AnswerBudget budget;
-  MLC_ASSIGN(FoundBoxes found, text_boxes(step, map, {map.shape[0], map.shape[1]}, {std::atoll(a[1]), std::atoll(a[2])}, budget));
+  MLC_ASSIGN(FoundCorners found, text_boxes(step, map, {map.shape[0], map.shape[1]}, {std::atoll(a[1]), std::atoll(a[2])}, budget));
   std::vector<NamedTensor> arrays;
   arrays.push_back({"corners", std::move(found.corners)});
   arrays.push_back({"scores", std::move(found.scores)});

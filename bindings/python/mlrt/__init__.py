@@ -10,7 +10,7 @@ from ._arrays import empty
 from ._core import Cancel, DeviceTensor, Tensor, ThreadPool
 from ._errors import (BadSignature, Cancelled, Error, Expired, InputMismatch, InternalError, Malformed, NotFound,
                       NoVariant, ResourceError, SelftestFailed, TrustError, Unsigned, Unsupported, Untrusted, UsageError)
-from ._model import (Dim, Line, Model, PipelineInput, PipelineOutput, Port, Scored, Selftest, Session, open)
+from ._model import (Box, Dim, Line, Model, PipelineInput, PipelineOutput, Port, Scored, Selftest, Session, open)
 
 if _TYPE_CHECKING:
     from ._async import Run
@@ -38,7 +38,7 @@ _core.set_hooks(_errors.make, _arrays.convert, _arrays.strings, _arrays.string_a
 
 __version__: str = _core.version()
 __all__ = [
-    "BadSignature", "Cancel", "Cancelled", "DeviceTensor", "Dim", "Error", "Expired", "InputMismatch", "InternalError", "Line",
+    "BadSignature", "Box", "Cancel", "Cancelled", "DeviceTensor", "Dim", "Error", "Expired", "InputMismatch", "InternalError", "Line",
     "Malformed", "Model", "NoVariant", "NotFound", "PipelineInput", "PipelineOutput", "Port", "ResourceError", "Run", "Scored",
     "Selftest", "SelftestFailed", "Session", "Tensor", "ThreadPool", "TrustError", "Unsigned", "Unsupported", "Untrusted",
     "UsageError", "build", "empty", "open",

@@ -39,6 +39,17 @@ class Line(NamedTuple):
     score: float
 
 
+class Box(NamedTuple):
+    """One detection of an answer: its class, and its corners in pixels. The label is None where the file has no labels."""
+    label: str | None
+    score: float
+    index: int
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+
+
 class Dim(NamedTuple):
     """An extent that the input decides: its name or expression, and the least and largest value. No `min`: it follows
     from others; no `max`: it has no bound."""
@@ -81,7 +92,7 @@ class PipelineInput(NamedTuple):
 
 
 class PipelineOutput(NamedTuple):
-    """What a pipeline answers; kind is "classes", "text" or "array"."""
+    """What a pipeline answers; kind is "classes", "text", "boxes", "image" or "array"."""
     name: str
     kind: str
 
@@ -189,6 +200,8 @@ def _answers(found: list[tuple[str, str, Any]]) -> dict[str, Any]:
             out[name] = _single([[Scored(*c) for c in row] for row in value])
         elif kind == "text":
             out[name] = _single([Line(*line) for line in value])
+        elif kind == "boxes":
+            out[name] = [Box(*box) for box in value]
         else:
             out[name] = value
     return out
@@ -207,8 +220,8 @@ class _Runner:
             time_limit: float | None = None, tensors: bool | str = False, **arrays: Any) -> dict[str, Any]:
         """Runs once and gives the outputs by name.
 
-        Inputs of the pipeline of the container, by name, go through it, and the answers are lists of Scored, Lines and
-        arrays: files (a path, or the bytes of a file), and pictures that are decoded already, u8[height,width,channels].
+        Inputs of the pipeline of the container, by name, go through it, and the answers are lists of Scored, Lines,
+        lists of Box, the bytes of a picture's file, and arrays. It takes files (a path, or the bytes of a file), and pictures that are decoded already, u8[height,width,channels].
         Where the pipeline takes texts a string is a text and a list of strings are several; pathlib.Path is a file of one.
         Arrays by the names of the program's inputs feed the program and give arrays. `raw` decides it by hand. Inputs whose names are no words of Python, or options of this function, come as a dict in
         front; a single file in front is the only input.

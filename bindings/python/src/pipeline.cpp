@@ -44,6 +44,29 @@ nb::list lines_of(const MlioAnswers* answers, uint32_t index, uint32_t num_rows,
   return lines;
 }
 
+nb::list boxes_of(const MlioAnswers* answers, uint32_t index, uint32_t num_boxes, const char* name, CopyBound& bound) {
+  nb::list boxes;
+  for (uint32_t i = 0; i < num_boxes; ++i) {
+    auto box = sized<MlioBox>();
+    mlio().box(answers, index, i, &box);
+    bound.take(2 * kTupleBytes + box.label.bytes, name);
+    boxes.append(nb::make_tuple(box.label.bytes > 0 ? nb::object(show(box.label)) : nb::none(), box.score, box.index, box.x1, box.y1, box.x2, box.y2));
+  }
+  return boxes;
+}
+
+nb::bytes file_of(const MlioAnswers* answers, uint32_t index, const char* name, CopyBound& bound) {
+  auto image = sized<MlioImage>();
+  mlio().image(answers, index, &image);
+  bound.take(image.file.bytes, name);
+  return nb::bytes(static_cast<const char*>(image.file.data), image.file.bytes);
+}
+
+const char* kind_name(int32_t kind) {
+  static constexpr const char* kNames[] = {"array", "classes", "text", "boxes", "image"};  // by MLIO_ARRAY, ...
+  return kNames[kind];
+}
+
 }  // namespace
 
 std::unique_ptr<Pipeline> Pipeline::open(std::shared_ptr<OpenModel> model, const std::string& name) {
@@ -93,7 +116,7 @@ nb::list Pipeline::outputs() const {
   nb::list out;
   auto output = sized<MlioOutput>();
   for (uint32_t i = 0; mlio().output(handle_, i, &output) == MLC_OK; ++i)
-    out.append(nb::make_tuple(output.name, output.kind == MLIO_CLASSES ? "classes" : output.kind == MLIO_TEXT ? "text" : "array"));
+    out.append(nb::make_tuple(output.name, kind_name(output.kind)));
   return out;
 }
 
@@ -139,9 +162,12 @@ nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given
   CopyBound bound(session.model());
   auto a = sized<MlioAnswer>();
   for (uint32_t i = 0; mlio().answer(made, i, &a) == MLC_OK; ++i) {
-    if (a.kind == MLIO_CLASSES) out.append(nb::make_tuple(a.name, "classes", rows_of(made, i, a.num_rows, a.name, bound)));
-    else if (a.kind == MLIO_TEXT) out.append(nb::make_tuple(a.name, "text", lines_of(made, i, a.num_rows, a.name, bound)));
-    else out.append(nb::make_tuple(a.name, "array", session.output(a.array, nb::none(), tensors, bound)));
+    const char* kind = kind_name(a.kind);
+    if (a.kind == MLIO_CLASSES) out.append(nb::make_tuple(a.name, kind, rows_of(made, i, a.num_rows, a.name, bound)));
+    else if (a.kind == MLIO_TEXT) out.append(nb::make_tuple(a.name, kind, lines_of(made, i, a.num_rows, a.name, bound)));
+    else if (a.kind == MLIO_BOXES) out.append(nb::make_tuple(a.name, kind, boxes_of(made, i, a.num_rows, a.name, bound)));
+    else if (a.kind == MLIO_IMAGE) out.append(nb::make_tuple(a.name, kind, file_of(made, i, a.name, bound)));
+    else out.append(nb::make_tuple(a.name, kind, session.output(a.array, nb::none(), tensors, bound)));
   }
   return out;
 }

@@ -96,6 +96,23 @@ class Text(unittest.TestCase):
         self.assertEqual(model.run(line=support.MODELS / "text_line.png")["text"], line)
 
 
+class Faces(unittest.TestCase):
+    def test_a_face_is_a_box_and_the_picture_a_file(self):
+        source = support.MODELS / "ultraface_rfb_320.onnx"
+        if not source.is_file():
+            support.skip("the face (ultraface_rfb_320.onnx is not here)")
+        path = support.container(str(source), "--pipeline", str(support.ROOT / "examples/faces/pipeline.json"), targets="native")
+        model = mlrt.open(path)
+        self.assertEqual({name: out.kind for name, out in model.pipeline_outputs.items()}, {"faces": "boxes", "drawn": "image"})
+        answers = model.run(photo=support.MODELS / "face.png")
+        face, = answers["faces"]
+        self.assertEqual((face.label, face.index), ("face", 0))
+        self.assertGreater(face.score, 0.99)
+        np.testing.assert_allclose(np.array(face[3:]) / 512, (0.3508, 0.1201, 0.5233, 0.3395), atol=2e-3)
+        self.assertEqual(answers["drawn"][:8], b"\x89PNG\r\n\x1a\n")
+        self.assertEqual(model.run(photo=np.zeros((9, 7, 3), np.uint8))["faces"], [])
+
+
 class Words(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -30,6 +30,14 @@ Result<HostTensor> column(const Column& step, const HostTensor& in);
 // `mask` is i64.
 Result<HostTensor> pool(const Pool& step, const HostTensor& in, const HostTensor& mask);
 
+// Boxes [n, 4] and scores [n, classes]; `scores` is null where the step takes one array.
+struct Detected {
+  HostTensor boxes, scores;
+};
+Result<Detected> boxes(const Boxes& step, const HostTensor& in, const HostTensor* scores);
+Result<HostTensor> nms(const Nms& step, const HostTensor& boxes, const HostTensor& scores);
+Result<HostTensor> unletterbox(const Unletterbox& step, const HostTensor& found, const HostTensor& picture);
+
 // u8 [h, w, c] to `height` x `width`.
 Result<HostTensor> resize_pillow(const HostTensor& picture, int64_t height, int64_t width, Kernel kernel);
 Result<HostTensor> resize_opencv(const HostTensor& picture, int64_t height, int64_t width, Kernel kernel);

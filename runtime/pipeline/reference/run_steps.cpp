@@ -36,6 +36,8 @@ struct Evaluate {
   }
   Result<HostTensor> operator()(const Column& s) const { return column(s, in); }
   Result<HostTensor> operator()(const Pool& s) const { return pool(s, in, *mask); }
+  Result<HostTensor> operator()(const Nms& s) const { return nms(s, in, *mask); }
+  Result<HostTensor> operator()(const Unletterbox& s) const { return unletterbox(s, in, *mask); }
   template <class HostOrRun>
   Result<HostTensor> operator()(const HostOrRun&) const {
     return Status(Code::Internal, "not an array step");
@@ -56,6 +58,13 @@ Status run_array_steps(const Pipeline& p, std::vector<NamedTensor>& values) {
     const NamedTensor* mask = step.in.size() > 1 ? find(step.in[1]) : nullptr;
     if (!in || (step.in.size() > 1 && !mask)) continue;
     const auto& picture = p.value(step.in[0]).picture;
+    if (const auto* what = std::get_if<Boxes>(&step.what)) {
+      auto both = boxes(*what, in->tensor, mask ? &mask->tensor : nullptr);
+      if (!both.ok()) return std::move(both).status().note("step 'boxes'");
+      values.push_back({p.value(step.out[0]).name, std::move(both->boxes)});
+      values.push_back({p.value(step.out[1]).name, std::move(both->scores)});
+      continue;
+    }
     auto made = std::visit(Evaluate{in->tensor, picture ? picture->layout : PixelLayout::Hwc, mask ? &mask->tensor : nullptr}, step.what);
     if (!made.ok()) return std::move(made).status().note("step '" + step.op + "'");
     values.push_back({p.value(step.out[0]).name, std::move(made).value()});

@@ -235,6 +235,62 @@ TEST_CASE("A run gives classes with labels, and arrays of the session") {
   mlio().answers_release(answers);
 }
 
+TEST_CASE("A run gives boxes with labels, and a picture that shows them as the bytes of a file") {
+  MlcModel m{{{"pipeline.json",
+               R"({"mlc_pipeline": 1, "inputs": {"numbers": {"accept": ["application/x-npy"]}, "photo": {"accept": ["image/png"]}}, "steps": [
+                   {"op": "decode_image", "in": "photo", "color": "rgb", "orient": "exif", "alpha": "drop", "out": "picture"},
+                   {"op": "run", "program": "default", "in": {"numbers": "numbers"}, "out": {"scores": "scores"}},
+                   {"op": "detections", "in": "scores", "labels": "labels.txt", "out": "found"},
+                   {"op": "draw", "in": "picture", "boxes": "found"},
+                   {"op": "image_out", "type": "image/png", "out": "drawn"}],
+                  "outputs": ["found", "drawn"]})"},
+              {"labels.txt", "cat\ndog\n"}}};
+  MlioPipeline* pipeline = nullptr;
+  MlioAnswers* answers = nullptr;
+  MlioError* error = nullptr;
+  REQUIRE_MESSAGE(mlio().open(&fake(), &m, nullptr, &pipeline, &error) == MLC_OK, mlio().error_text(error));
+  auto output = sized<MlioOutput>();
+  REQUIRE(mlio().output(pipeline, 0, &output) == MLC_OK);
+  CHECK(output.kind == MLIO_BOXES);
+  REQUIRE(mlio().output(pipeline, 1, &output) == MLC_OK);
+  CHECK(output.kind == MLIO_IMAGE);
+
+  float rows[2][6] = {{1, 2, 9.5F, 12, 0.75F, 1}, {-3, 0, 4, 5, 0.5F, 0}};
+  const int64_t shape[2] = {2, 6}, size[3] = {20, 30, 3};
+  std::vector<uint8_t> pixels(20 * 30 * 3, 7);
+  const MlcTensor numbers = mlc_tensor(rows, MLC_F32, 2, shape), photo = mlc_tensor(pixels.data(), MLC_U8, 3, size);
+  MlioGiven given[2] = {};
+  given[0].name = "numbers", given[0].tensor = &numbers;
+  given[1].name = "photo", given[1].tensor = &photo;
+  MlcSession session;
+  REQUIRE_MESSAGE(mlio().run(pipeline, &session, nullptr, given, 2, &answers, &error) == MLC_OK, mlio().error_text(error));
+  auto answer = sized<MlioAnswer>();
+  REQUIRE(mlio().answer(answers, 0, &answer) == MLC_OK);
+  CHECK((answer.kind == MLIO_BOXES && answer.num_rows == 2));
+  auto box = sized<MlioBox>();
+  REQUIRE(mlio().box(answers, 0, 0, &box) == MLC_OK);
+  CHECK((box.x1 == 1 && box.y1 == 2 && box.x2 == 9.5F && box.y2 == 12 && box.score == 0.75 && box.index == 1));
+  CHECK(std::string(box.label.data, box.label.bytes) == "dog");
+  CHECK(mlio().box(answers, 0, 2, &box) == MLC_USAGE);
+  CHECK(mlio().box(answers, 1, 0, &box) == MLC_USAGE);
+  CHECK(mlio().box(nullptr, 0, 0, &box) == MLC_USAGE);
+  REQUIRE(mlio().answer(answers, 1, &answer) == MLC_OK);
+  CHECK((answer.kind == MLIO_IMAGE && answer.num_rows == 0));
+  auto image = sized<MlioImage>();
+  REQUIRE(mlio().image(answers, 1, &image) == MLC_OK);
+  CHECK((image.height == 20 && image.width == 30 && std::string(image.media_type) == "image/png"));
+  CHECK((image.file.bytes > 8 && std::memcmp(image.file.data, "\x89PNG\r\n\x1a\n", 8) == 0));
+  CHECK(mlio().image(answers, 0, &image) == MLC_USAGE);
+  CHECK(mlio().image(nullptr, 0, &image) == MLC_USAGE);
+  mlio().answers_release(answers);
+
+  rows[0][5] = 2;
+  CHECK(mlio().run(pipeline, &session, nullptr, given, 2, &answers, &error) == MLC_USAGE);
+  CHECK(std::string(mlio().error_message(error)) == "step 'detections': labels.txt has 2 lines, and class 2 wants line 3");
+  mlio().error_release(error);
+  mlio().release(pipeline);
+}
+
 TEST_CASE("What does not fit is an error with number, facts and help") {
   Open o;
   MlcSession session;

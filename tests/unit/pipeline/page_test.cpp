@@ -47,7 +47,7 @@ void fill(HostTensor& map, int64_t left, int64_t top, int64_t right, int64_t bot
     for (int64_t x = left; x < right; ++x) map.as<float>()[static_cast<size_t>(y * map.shape[1] + x)] = value;
 }
 
-FoundBoxes boxes_of(const HostTensor& map, const TextBoxes& options = kUsual) {
+FoundCorners boxes_of(const HostTensor& map, const TextBoxes& options = kUsual) {
   AnswerBudget budget;
   const size_t rank = map.shape.size();
   const Size size{map.shape[rank - 2], map.shape[rank - 1]};
@@ -114,7 +114,7 @@ TEST_CASE("parts of pictures have the bytes of OpenCV") {
 
 TEST_CASE("a map without text has no boxes, whatever numbers are in it") {
   for (const float v : {0.0f, 0.3f, -1.0f, -std::numeric_limits<float>::infinity(), std::nanf("")}) {
-    const FoundBoxes none = boxes_of(map_of(40, 60, v));
+    const FoundCorners none = boxes_of(map_of(40, 60, v));
     CHECK(none.corners.shape == std::vector<int64_t>{0, 4, 2});
     CHECK(none.scores.shape == std::vector<int64_t>{0});
   }
@@ -123,11 +123,11 @@ TEST_CASE("a map without text has no boxes, whatever numbers are in it") {
 TEST_CASE("NaN counts as 0 and numbers above 1 as 1") {
   HostTensor map = map_of(40, 60);
   fill(map, 10, 10, 40, 20, std::numeric_limits<float>::infinity());
-  const FoundBoxes one = boxes_of(map);
+  const FoundCorners one = boxes_of(map);
   REQUIRE(one.scores.elements() == 1);
   CHECK(one.scores.as<float>()[0] == 1);
   fill(map, 10, 10, 25, 20, std::nanf(""));
-  const FoundBoxes half = boxes_of(map);
+  const FoundCorners half = boxes_of(map);
   REQUIRE(half.scores.elements() == 1);
   CHECK(half.scores.as<float>()[0] == 1);
   CHECK(half.corners.as<float>()[0] > 20);
@@ -146,7 +146,7 @@ TEST_CASE("of too many regions the largest count") {
   fill(map, 2, 2, 12, 8);
   fill(map, 100, 40, 150, 60);
   fill(map, 2, 80, 40, 90);
-  const FoundBoxes two = boxes_of(map, {0.3, 0.6, 1.5, 3, 2});
+  const FoundCorners two = boxes_of(map, {0.3, 0.6, 1.5, 3, 2});
   REQUIRE(two.scores.elements() == 2);
   CHECK(two.corners.as<float>()[1] > 20);  // not the small one on top
   CHECK(boxes_of(map, {0.3, 0.6, 1.5, 3, 0}).scores.elements() == 0);
@@ -158,7 +158,7 @@ TEST_CASE("boxes of one line are ordered from left to right") {
   fill(map, 150, 24, 250, 44);
   fill(map, 20, 28, 120, 48);
   fill(map, 20, 80, 120, 100);
-  const FoundBoxes four = boxes_of(map);
+  const FoundCorners four = boxes_of(map);
   REQUIRE(four.scores.elements() == 4);
   const auto c = std::as_const(four.corners).as<float>();
   CHECK((c[0] < c[8] && c[8] < c[16] && c[24] == c[0]));

@@ -101,9 +101,84 @@ TEST_CASE("a pipeline becomes values and steps with resolved attributes") {
   CHECK(p.value(all[1].out[0]).name == "steps[6].in");
 }
 
+TEST_CASE("steps on boxes have their arrays by name, and the picture that a resized one was made of") {
+  const std::string before = R"({"op":"letterbox","size":[32,48],"upscale":false,"kernel":"linear","like":"opencv","value":114,"in":"steps[0]","out":"fit"},
+{"op":"normalize","div":255},{"op":"layout","to":"NCHW","out":"x"},{"op":"run","program":"main","in":{"x":"x"},"out":{"c":"c","s":"s"}},
+)";
+  const auto of = [&](const std::string& boxes, const std::string& nms, const std::string& back) {
+    return parse(kHead + kDecode + before + boxes + ",\n" + nms + ",\n" + back + R"(],"outputs":["y"]})", "p.json");
+  };
+  const std::string ssd = R"({"op":"boxes","form":"ssd","size":[32,48],"background":1,"in":{"boxes":"c","scores":"s"},"out":{"boxes":"b","scores":"t"}})";
+  const std::string nms = R"({"op":"nms","in":{"boxes":"b","scores":"t"},"score":0.25,"iou":0.5,"per":"all","max":30})";
+  const std::string back = R"({"op":"unletterbox","of":"fit","clip":true,"out":"y"})";
+  const auto file = of(ssd, nms, back);
+  REQUIRE_MESSAGE(file.ok(), file.status().text());
+  const Pipeline& p = file->pipelines[0];
+  const auto& boxes = std::get<Boxes>(p.steps[5].what);
+  CHECK(boxes.form == Boxes::Form::Ssd);
+  CHECK(boxes.height == 32);
+  CHECK(boxes.width == 48);
+  CHECK(boxes.background == 1);
+  CHECK(p.value(p.steps[5].out[1]).name == "t");
+  const auto& kept = std::get<Nms>(p.steps[6].what);
+  CHECK(kept.score == 0.25);
+  CHECK(kept.iou == 0.5);
+  CHECK(!kept.per_class);
+  CHECK(kept.most == 30);
+  const auto& origin = std::get<Unletterbox>(p.steps[7].what);
+  REQUIRE(std::holds_alternative<Letterbox>(origin.of));
+  CHECK(std::get<Letterbox>(origin.of).width == 48);
+  REQUIRE(p.steps[7].in.size() == 2);
+  CHECK(p.value(p.steps[7].in[1]).name == "steps[0]");
+
+  CHECK(says(of(ssd, nms, R"({"op":"unletterbox","of":"x","clip":true,"out":"y"})"),
+             "'of' of step 'unletterbox' is 'x', which no 'resize' and no 'letterbox' makes"));
+  CHECK(says(of(ssd, nms, R"({"op":"unletterbox","of":"fit","out":"y"})"), "step 'unletterbox' lacks 'clip'"));
+  CHECK(says(of(ssd, R"({"op":"nms","in":{"boxes":"b","scores":"t"},"score":0.2})", back),
+             "step 'nms' lacks 'iou' (a number), 'per' (class all), 'max' (a whole number)"));
+  CHECK(says(of(ssd, R"({"op":"nms","in":{"boxes":"b","scores":"t"},"score":0.2,"iou":1.5,"per":"all","max":1})", back),
+             "'iou' of step 'nms' is no number from 0 to 1"));
+  CHECK(says(of(ssd, R"({"op":"nms","in":"b","score":0.2,"iou":0.5,"per":"all","max":1})", back), "'in' is a string, expected an object"));
+  CHECK(says(of(R"({"op":"boxes","form":"yolo","in":"c","size":[1,1],"out":{"boxes":"b","scores":"t"}})", nms, back),
+             "'size' of step 'boxes' has no meaning without \"form\": \"ssd\""));
+  CHECK(says(of(R"({"op":"boxes","form":"yolo8","in":"c","out":{"boxes":"b"}})", nms, back), "lacks 'scores'"));
+  CHECK(says(of(R"({"op":"boxes","form":"yolo9","in":"c","out":{"boxes":"b","scores":"t"}})", nms, back),
+             "'form' of step 'boxes' is 'yolo9', did you mean 'yolo'?"));
+}
+
+TEST_CASE("boxes with labels are answers that can be drawn, and a drawn picture becomes a file") {
+  const auto with_steps = [](const std::string& steps, const std::string& outputs) {
+    return parse(kHead + kDecode + R"({"op":"layout","to":"NCHW","out":"x"},{"op":"run","program":"main","in":{"x":"x"},"out":{"f":"found"}},
+)" + steps + R"(],"outputs":[)" + outputs + "]}", "p.json");
+  };
+  const std::string named = R"({"op":"detections","in":"found","labels":"l.txt","label_offset":1,"out":"n"})";
+  const std::string drawn = R"(,{"op":"draw","in":"steps[0]","boxes":"n"},{"op":"image_out","type":"image/png","out":"file"})";
+  const auto file = with_steps(named + drawn, R"("n","file")");
+  REQUIRE_MESSAGE(file.ok(), file.status().text());
+  const Pipeline& p = file->pipelines[0];
+  CHECK(std::get<NameBoxes>(p.steps[3].what).label_offset == 1);
+  CHECK(assets(p) == std::vector<std::string>{"l.txt"});
+  CHECK(p.value(p.outputs[0]).kind == ValueKind::Boxes);
+  CHECK(p.value(p.outputs[1]).kind == ValueKind::Image);
+  CHECK(p.value(p.steps[4].out[0]).picture->channels == 3);
+  CHECK(sections(p).back().steps == std::vector<uint32_t>{3, 4, 5});
+  // A drawn picture goes to array steps too.
+  CHECK(with_steps(named + R"(,{"op":"draw","in":"steps[0]","boxes":"n"},{"op":"flip","axis":"vertical","out":"y"})", R"("y")").ok());
+
+  CHECK(says(with_steps(R"({"op":"detections","in":"found","label_offset":1,"out":"n"})", R"("n")"), "has no meaning without 'labels'"));
+  CHECK(says(with_steps(named + R"(,{"op":"draw","in":"steps[0]","out":"y"})", R"("y","n")"), "step 'draw' lacks 'boxes'"));
+  CHECK(says(with_steps(named + R"(,{"op":"draw","in":"steps[0]","boxes":"n","out":"d"},{"op":"image_out","in":"d","out":"y"})", R"("y")"),
+             "step 'image_out' lacks 'type' (image/png)"));
+  CHECK(says(with_steps(named + R"(,{"op":"top_k","in":"n","k":1,"out":"y"})", R"("y")"), "step 'top_k' takes an array, 'n' is boxes with labels"));
+  CHECK(says(with_steps(named + drawn + R"(,{"op":"flip","in":"file","axis":"vertical","out":"y"})", R"("y")"), "'file' is a file that was made"));
+  CHECK(says(with_steps(R"({"op":"cut","in":"steps[0]","boxes":"found","out":"c"},{"op":"for_each","in":{"i":"c"},"out":{"n":"all"},"steps":[
+{"op":"normalize","in":"i","div":1,"out":"f"},{"op":"detections","in":"f","out":"n"}]})", R"("all")"),
+             "'n' is boxes, and each item gives one row of an array, of classes or of a text"));
+}
+
 TEST_CASE("all examples parse") {
   for (const char* name :
-       {"digits/pipeline.json", "ocr/pipeline.json", "ocr/page.json", "speech/pipeline.json", "sentences/pipeline.json", "rerank/pipeline.json", "imagenet/pipeline.json",
+       {"digits/pipeline.json", "ocr/pipeline.json", "ocr/page.json", "speech/pipeline.json", "faces/pipeline.json", "sentences/pipeline.json", "rerank/pipeline.json", "imagenet/pipeline.json",
         "imagenet/mobilenet_v2_quant.json"}) {
     auto file = parse(file_text(mlc::testing::source_path("examples/") + name), name);
     CHECK_MESSAGE(file.ok(), name);
