@@ -73,9 +73,12 @@ Result<PipelineFiles> with_assets(PipelineFiles files, const std::string& path, 
   const std::string_view text(reinterpret_cast<const char*>(files.text.data()), files.text.size());
   MLC_ASSIGN(files.parsed, pipeline::parse(text, path));
   Status problems;
-  for (const pipeline::Pipeline& p : files.parsed.pipelines)
+  for (const pipeline::Pipeline& p : files.parsed.pipelines) {
+    if (p.name == kMainProgram && files.parsed.programs.empty())
+      add_problem(problems, Status(Code::Usage, path + ": a pipeline may not be called '" + kMainProgram + "', which names the bare model"));
     for (const pipeline::Pipeline* each : pipeline::with_bodies(p))
       for (const pipeline::Step& step : each->steps) add_problem(problems, load_asset(*each, step, folder, files));
+  }
   if (!problems.ok()) return problems;
   return files;
 }
