@@ -1,10 +1,11 @@
 // From JSON to the numbered values and steps of one pipeline: names, order of execution, use of values.
+#include "schema/pipeline/build_pipeline.h"
+
 #include <algorithm>
 #include <map>
 #include <tuple>
 #include <unordered_set>
 
-#include "schema/pipeline/build_pipeline.h"
 #include "schema/pipeline/parse_step.h"
 #include "schema/pipeline/pipeline.h"
 

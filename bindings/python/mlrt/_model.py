@@ -43,7 +43,7 @@ class Box(NamedTuple):
     """One detection of an answer: its class, and its corners in pixels. The label is None where the file has no labels."""
     label: str | None
     score: float
-    index: int
+    class_index: int
     x1: float
     y1: float
     x2: float

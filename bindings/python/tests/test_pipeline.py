@@ -106,7 +106,7 @@ class Faces(unittest.TestCase):
         self.assertEqual({name: out.kind for name, out in model.pipeline_outputs.items()}, {"faces": "boxes", "drawn": "image"})
         answers = model.run(photo=support.MODELS / "face.png")
         face, = answers["faces"]
-        self.assertEqual((face.label, face.index), ("face", 0))
+        self.assertEqual((face.label, face.class_index), ("face", 0))
         self.assertGreater(face.score, 0.99)
         np.testing.assert_allclose(np.array(face[3:]) / 512, (0.3508, 0.1201, 0.5233, 0.3395), atol=2e-3)
         self.assertEqual(answers["drawn"][:8], b"\x89PNG\r\n\x1a\n")
