@@ -16,6 +16,7 @@ enum class InputForm {
   Named,    // "run": objects of names
   Fed,      // "generate": an object of names in, one value out
   Items,    // "for_each": an object of names of lists
+  Preset,   // a tensor; the step stands for several
 };
 
 // A tensor that a step takes beside its input, under a key of its own.
@@ -28,7 +29,7 @@ struct StepKind {
   std::string_view op;
   InputForm form;
   // Reads the attributes. `in` is what goes in, `out` starts as a tensor without a picture and gets what is known.
-  // Problems are collected; the returned operation then is not used.
+  // Problems are collected; the returned operation then is not used. Null for a preset.
   Op (*parse)(ObjectReader& r, const Value& in, Value& out);
   SecondInput second = {};
 };
