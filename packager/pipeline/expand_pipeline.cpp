@@ -140,8 +140,7 @@ class Expander {
     }
     if (value.is_sound) {
       array.dtype = DType::F32;
-      const int64_t least = keeps_channels(id) ? 0 : samples_needed(id);
-      array.shape = {ctx_.sym(ctx_.declare_sym(value.name + ".samples", least, int64_t{1} << 31))};
+      array.shape = {ctx_.sym(ctx_.declare_sym(value.name + ".samples", 0, int64_t{1} << 31))};
       if (keeps_channels(id)) array.shape.push_back(ctx_.sym(ctx_.declare_sym(value.name + ".channels", 1, 1 << 16)));
       return add_input_array(id, std::move(array));
     }
@@ -169,20 +168,6 @@ class Expander {
       const auto* decode = std::get_if<DecodeAudio>(&s.what);
       return decode && s.out[0] == id && decode->channels == Channels::Keep;
     });
-  }
-
-  // Of a sound that is cut into frames, before which are only steps that keep the number of samples.
-  int64_t samples_needed(ValueId id) const {
-    int64_t least = 0;
-    std::vector<ValueId> sounds{id};
-    for (const uint32_t k : section_.steps) {
-      const Step& s = pipeline_.steps[k];
-      if (s.in.empty() || std::find(sounds.begin(), sounds.end(), s.in[0]) == sounds.end()) continue;
-      const Op& what = s.what;
-      if (const auto* frame = std::get_if<Frame>(&what)) least = std::max(least, least_samples(*frame));
-      if (std::holds_alternative<Normalize>(what) || std::holds_alternative<PreEmphasis>(what) || std::holds_alternative<MeanVar>(what)) sounds.push_back(s.out[0]);
-    }
-    return least;
   }
 
   static std::string free_name(const Value& value, size_t axis) { return value.name + "." + std::to_string(axis); }
@@ -450,15 +435,16 @@ class Expander {
   Status need_sound(size_t axes) const {
     const nest::Array& array = function_.arrays[in().array];
     if (array.dtype == DType::F32 && array.shape.size() >= axes) return ok();
-    return Status(Code::Usage, 5009, "step '{}' takes f32 with {} axes or more, '{}' is {} with {}", step_->op, axes, pipeline_.value(step_->in[0]).name, name_of(array.dtype),
-                  array.shape.size())
+    return Status(Code::Usage, 5009, "step '{}' takes f32 with {} axes or more, '{}' is {} with {}", step_->op, axes,
+                  pipeline_.value(step_->in[0]).name, name_of(array.dtype), array.shape.size())
         .hint("decode_audio gives f32, dtype makes it");
   }
   // The extent of the last axis, which is not the run's to decide.
   Result<int64_t> row_length() const {
     const ir::Expr* extent = function_.arrays[in().array].shape.back();
     if (extent->is_const() && extent->i > 0) return extent->i;
-    return Status(Code::Usage, 5009, "step '{}' takes rows of a length that is known, and the run decides that of '{}'", step_->op, pipeline_.value(step_->in[0]).name)
+    return Status(Code::Usage, 5009, "step '{}' takes rows of a length that is known, and the run decides that of '{}'", step_->op,
+                  pipeline_.value(step_->in[0]).name)
         .hint("frame makes such rows");
   }
   template <class T>
@@ -477,7 +463,8 @@ class Expander {
   lang::Value table(const std::vector<double>& values, const std::vector<int64_t>& shape) {
     return constant(DType::F32, std::vector<float>(values.begin(), values.end()), shape);
   }
-  Result<lang::Value> apply_two(const std::string& name, const lang::Value& first, const lang::Value& second, const std::string& domain, Attributes attributes = {}) {
+  Result<lang::Value> apply_two(const std::string& name, const lang::Value& first, const lang::Value& second, const std::string& domain,
+                                Attributes attributes = {}) {
     lang::Call call = call_of(name, std::move(attributes), domain);
     if (domain == "ai.onnx") call.opset = 17;
     call.inputs = {first, second};
@@ -508,7 +495,8 @@ class Expander {
     MLC_RETURN_IF_ERROR(need_sound(1));
     MLC_ASSIGN(const int64_t length, row_length());
     if (length > s.n_fft)
-      return Status(Code::Usage, 5009, "step 'stft' has an 'n_fft' of {}, and the rows of '{}' are longer: {}", s.n_fft, pipeline_.value(step_->in[0]).name, length);
+      return Status(Code::Usage, 5009, "step 'stft' has an 'n_fft' of {}, and the rows of '{}' are longer: {}", s.n_fft,
+                    pipeline_.value(step_->in[0]).name, length);
     const auto rank = static_cast<int64_t>(function_.arrays[in().array].shape.size());
     MLC_ASSIGN(const lang::Value complex, apply("NewAxis", in(), {{"at", rank}}));
     lang::Value n_fft = constant(DType::I64, std::vector<int64_t>{s.n_fft}, {});
@@ -520,7 +508,8 @@ class Expander {
     MLC_RETURN_IF_ERROR(need_sound(2));
     MLC_ASSIGN(const int64_t bins, row_length());
     if (bins != s.n_fft / 2 + 1)
-      return Status(Code::Usage, 5009, "step 'mel' has an 'n_fft' of {}, whose spectra have {} columns, and '{}' has {}", s.n_fft, s.n_fft / 2 + 1, pipeline_.value(step_->in[0]).name, bins);
+      return Status(Code::Usage, 5009, "step 'mel' has an 'n_fft' of {}, whose spectra have {} columns, and '{}' has {}", s.n_fft, s.n_fft / 2 + 1,
+                    pipeline_.value(step_->in[0]).name, bins);
     return set(apply_two("MatMul", in(), table(mel_weights(s), {bins, s.bands}), "ai.onnx"));
   }
   Status expand(const Log& s) {
@@ -536,7 +525,8 @@ class Expander {
     MLC_RETURN_IF_ERROR(need_sound(s.over == MeanVar::Over::Row ? 1 : 2));
     static constexpr const char* kOver[] = {"row", "column", "all"};
     static constexpr const char* kDeviations[] = {"none", "population", "sample"};
-    return set(apply("MeanVar", in(), {{"over", std::string(kOver[static_cast<size_t>(s.over)])}, {"deviation", std::string(kDeviations[static_cast<size_t>(s.deviation)])},
+    return set(apply("MeanVar", in(), {{"over", std::string(kOver[static_cast<size_t>(s.over)])},
+                                       {"deviation", std::string(kDeviations[static_cast<size_t>(s.deviation)])},
                                        {"epsilon", s.epsilon}, {"in_variance", flag(s.adds_to_variance)}}));
   }
 
