@@ -472,6 +472,10 @@ class Expander {
     return out[0];
   }
 
+  Status expand(const Fit& s) {
+    MLC_RETURN_IF_ERROR(need_sound(1));
+    return set(apply("Fit", in(), {{"samples", s.samples}}));
+  }
   Status expand(const Frame& s) {
     MLC_RETURN_IF_ERROR(need_sound(1));
     static constexpr const char* kEdges[] = {"none", "zeros", "reflect"};

@@ -5,7 +5,7 @@
 namespace mlc::pipeline::sound {
 namespace {
 
-constexpr int64_t kLongestFrame = 1 << 16, kLongestSpectrum = 1 << 15, kMostBands = 1024;
+constexpr int64_t kLongestFrame = 1 << 16, kLongestSpectrum = 1 << 15, kMostBands = 1024, kMostSamples = 1 << 28;
 
 double positive(ObjectReader& r, const Json* v, std::string_view key) {
   const double number = r.number(v, key);
@@ -14,6 +14,8 @@ double positive(ObjectReader& r, const Json* v, std::string_view key) {
 }
 
 }  // namespace
+
+Op fit(ObjectReader& r, const Value&, Value&) { return Fit{r.integer(r.required("samples"), "samples", 1, kMostSamples)}; }
 
 Op frame(ObjectReader& r, const Value&, Value&) {
   Frame s;

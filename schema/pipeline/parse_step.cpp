@@ -495,6 +495,7 @@ constexpr StepKind kKinds[] = {
     {"column", InputForm::Tensor, column},
     {"new_axis", InputForm::Tensor, new_axis},
     {"transpose", InputForm::Tensor, transpose},
+    {"fit", InputForm::Tensor, sound::fit},
     {"frame", InputForm::Tensor, sound::frame},
     {"window", InputForm::Tensor, sound::window},
     {"pre_emphasis", InputForm::Tensor, sound::pre_emphasis},

@@ -159,6 +159,10 @@ struct Transpose {
   std::vector<int64_t> order;
 };
 
+// The first samples of a sound, zeros behind it where it has fewer.
+struct Fit {
+  int64_t samples = 1;
+};
 // Parts of a sound [.., samples] that begin `hop` samples apart: [.., frames, length].
 struct Frame {
   // What is put around the sound, half a frame on each side, so that the first frame is around the first sample.
@@ -257,7 +261,7 @@ struct Batch {
 
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
                         LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Transpose,
-                        Frame, Window, PreEmphasis, Stft, Mel, Log, MeanVar, Run, Generate, TopK, CtcGreedy, Detokenize,
+                        Fit, Frame, Window, PreEmphasis, Stft, Mel, Log, MeanVar, Run, Generate, TopK, CtcGreedy, Detokenize,
                         Cut, ForEach, Batch>;
 
 }  // namespace mlc::pipeline

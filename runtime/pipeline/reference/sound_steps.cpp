@@ -31,6 +31,14 @@ int64_t reflected(int64_t i, int64_t n) {
 
 }  // namespace
 
+Result<HostTensor> fit(const Fit& s, const HostTensor& in) {
+  MLC_RETURN_IF_ERROR(need("fit", in, 1));
+  MLC_ASSIGN(HostTensor out, rows_of(in, s.samples));
+  for (size_t k = 0; k < out.as<float>().size(); ++k)
+    if (const size_t i = k % last(out); i < last(in)) out.as<float>()[k] = in.as<float>()[k / last(out) * last(in) + i];
+  return out;
+}
+
 Result<HostTensor> frame(const Frame& s, const HostTensor& in) {
   MLC_RETURN_IF_ERROR(need("frame", in, 1));
   const int64_t samples = in.shape.back(), around = s.edge == Frame::Edge::None ? 0 : s.length / 2;

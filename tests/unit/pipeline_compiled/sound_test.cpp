@@ -30,6 +30,9 @@ struct Case {
 #define FRAMES R"({"op":"frame","length":60,"hop":25,"center":"reflect","last":"drop"})"
 #define SPECTRA FRAMES R"(,{"op":"stft","n_fft":60,"power":2})"
 const Case kCases[] = {
+    {"fitted", R"({"op":"fit","samples":100)", 0, 0},
+    {"fitted_whisper", R"({"op":"fit","samples":1600},{"op":"log_mel","preset":"whisper")", 1e-4, 0},
+    {"fitted_rows", FRAMES R"(,{"op":"fit","samples":70)"},
     {"none_drop", R"({"op":"frame","length":40,"hop":16,"center":"none","last":"drop")", 0, 40},
     {"none_pad", R"({"op":"frame","length":40,"hop":16,"center":"none","last":"pad")"},
     {"none_whole", R"({"op":"frame","length":40,"hop":16,"center":"none","last":"drop_whole")", 0, 56},
