@@ -5,6 +5,7 @@
 #include "packager/compile/expand.h"
 #include "packager/nest/names.h"
 #include "packager/pipeline/generation.h"
+#include "schema/pipeline/sound_tables.h"
 
 namespace mlc::pipeline {
 namespace {
@@ -492,6 +493,116 @@ class Expander {
     if (shape.empty() || (shape.back()->is_const() && shape.back()->i <= s.index))
       return Status(Code::Usage, 5009, "step 'column' takes column {}, '{}' has {}", s.index, pipeline_.value(step_->in[0]).name, shape.empty() ? 0 : shape.back()->i);
     return set(apply("Column", in(), {{"index", s.index}}));
+  }
+
+  Status expand(const Transpose& s) {
+    const size_t rank = function_.arrays[in().array].shape.size();
+    if (s.order.size() != rank)
+      return Status(Code::Usage, 5009, "step 'transpose' orders {} axes, '{}' has {}", s.order.size(), pipeline_.value(step_->in[0]).name, rank);
+    return set(transpose(in(), s.order));
+  }
+
+  // Steps on sounds take f32 of so many axes.
+  Status need_sound(size_t axes) const {
+    const nest::Array& array = function_.arrays[in().array];
+    if (array.dtype == DType::F32 && array.shape.size() >= axes) return ok();
+    return Status(Code::Usage, 5009, "step '{}' takes f32 with {} axes or more, '{}' is {} with {}", step_->op, axes,
+                  pipeline_.value(step_->in[0]).name, name_of(array.dtype), array.shape.size())
+        .hint("decode_audio gives f32, dtype makes it");
+  }
+  // The extent of the last axis, which is not the run's to decide.
+  Result<int64_t> row_length() const {
+    const ir::Expr* extent = function_.arrays[in().array].shape.back();
+    if (extent->is_const() && extent->i > 0) return extent->i;
+    return Status(Code::Usage, 5009, "step '{}' takes rows of a length that is known, and the run decides that of '{}'", step_->op,
+                  pipeline_.value(step_->in[0]).name)
+        .hint("frame makes such rows");
+  }
+  template <class T>
+  lang::Value constant(DType dtype, const std::vector<T>& values, const std::vector<int64_t>& shape) {
+    nest::Array array;
+    array.name = step_->op + std::to_string(function_.arrays.size());
+    array.kind = nest::Array::Kind::Const;
+    array.dtype = dtype;
+    for (const int64_t extent : shape) array.shape.push_back(ctx_.integer(extent));
+    const auto* from = reinterpret_cast<const std::byte*>(values.data());
+    auto bytes = std::make_shared<std::vector<std::byte>>(from, from + values.size() * sizeof(T));
+    array.data = std::make_shared<nest::ConstData>(nest::ConstData{Bytes(*bytes), bytes});
+    function_.arrays.push_back(std::move(array));
+    return {static_cast<uint32_t>(function_.arrays.size() - 1), {}};
+  }
+  lang::Value table(const std::vector<double>& values, const std::vector<int64_t>& shape) {
+    return constant(DType::F32, std::vector<float>(values.begin(), values.end()), shape);
+  }
+  Result<lang::Value> apply_two(const std::string& name, const lang::Value& first, const lang::Value& second, const std::string& domain,
+                                Attributes attributes = {}) {
+    lang::Call call = call_of(name, std::move(attributes), domain);
+    if (domain == "ai.onnx") call.opset = 17;
+    call.inputs = {first, second};
+    MLC_ASSIGN(const std::vector<lang::Value> out, library_.expand(ctx_, function_, call));
+    return out[0];
+  }
+
+  Status expand(const Fit& s) {
+    MLC_RETURN_IF_ERROR(need_sound(1));
+    return set(apply("Fit", in(), {{"samples", s.samples}}));
+  }
+  Status expand(const Frame& s) {
+    MLC_RETURN_IF_ERROR(need_sound(1));
+    static constexpr const char* kEdges[] = {"none", "zeros", "reflect"};
+    static constexpr const char* kEnds[] = {"drop", "pad", "drop_whole"};
+    const ir::Expr* samples = function_.arrays[in().array].shape.back();
+    if (samples->is_const() && samples->i < least_samples(s))
+      return Status(Code::Usage, 5009, "step 'frame' needs {} samples, '{}' has {}", least_samples(s), pipeline_.value(step_->in[0]).name, samples->i);
+    return set(apply("Frame", in(), {{"length", s.length}, {"hop", s.hop}, {"edge", std::string(kEdges[static_cast<size_t>(s.edge)])},
+                                     {"last", std::string(kEnds[static_cast<size_t>(s.end)])}}));
+  }
+  Status expand(const Window& s) {
+    MLC_RETURN_IF_ERROR(need_sound(1));
+    MLC_ASSIGN(const int64_t length, row_length());
+    return set(apply_two("Windowed", in(), table(window_table(s, length), {length}), "mlc.pipeline"));
+  }
+  Status expand(const PreEmphasis& s) {
+    MLC_RETURN_IF_ERROR(need_sound(1));
+    return set(apply("PreEmphasis", in(), {{"factor", s.factor}}));
+  }
+  Status expand(const Stft& s) {
+    MLC_RETURN_IF_ERROR(need_sound(1));
+    MLC_ASSIGN(const int64_t length, row_length());
+    if (length > s.n_fft)
+      return Status(Code::Usage, 5009, "step 'stft' has an 'n_fft' of {}, and the rows of '{}' are longer: {}", s.n_fft,
+                    pipeline_.value(step_->in[0]).name, length);
+    const auto rank = static_cast<int64_t>(function_.arrays[in().array].shape.size());
+    MLC_ASSIGN(const lang::Value complex, apply("NewAxis", in(), {{"at", rank}}));
+    lang::Value n_fft = constant(DType::I64, std::vector<int64_t>{s.n_fft}, {});
+    n_fft.elements = {ctx_.integer(s.n_fft)};
+    MLC_ASSIGN(const lang::Value spectrum, apply_two("DFT", complex, n_fft, "ai.onnx", {{"axis", rank - 1}, {"onesided", int64_t{1}}}));
+    return set(apply("Power", spectrum, {{"power", int64_t{s.power}}}));
+  }
+  Status expand(const Mel& s) {
+    MLC_RETURN_IF_ERROR(need_sound(2));
+    MLC_ASSIGN(const int64_t bins, row_length());
+    if (bins != s.n_fft / 2 + 1)
+      return Status(Code::Usage, 5009, "step 'mel' has an 'n_fft' of {}, whose spectra have {} columns, and '{}' has {}", s.n_fft, s.n_fft / 2 + 1,
+                    pipeline_.value(step_->in[0]).name, bins);
+    return set(apply_two("MatMul", in(), table(mel_weights(s), {bins, s.bands}), "ai.onnx"));
+  }
+  Status expand(const Log& s) {
+    MLC_RETURN_IF_ERROR(need_sound(s.has_range ? 2 : 1));
+    static constexpr const char* kNames[] = {"ln", "log10", "db"};
+    MLC_ASSIGN(lang::Value value, apply("Logarithm", in(), {{"how", std::string(kNames[static_cast<size_t>(s.how)])}, {"least", s.floor}}));
+    if (s.has_range) {
+      MLC_ASSIGN(value, apply("BelowPeak", value, {{"range", s.below_peak}}));
+    }
+    return set(value);
+  }
+  Status expand(const MeanVar& s) {
+    MLC_RETURN_IF_ERROR(need_sound(s.over == MeanVar::Over::Row ? 1 : 2));
+    static constexpr const char* kOver[] = {"row", "column", "all"};
+    static constexpr const char* kDeviations[] = {"none", "population", "sample"};
+    return set(apply("MeanVar", in(), {{"over", std::string(kOver[static_cast<size_t>(s.over)])},
+                                       {"deviation", std::string(kDeviations[static_cast<size_t>(s.deviation)])},
+                                       {"epsilon", s.epsilon}, {"in_variance", flag(s.adds_to_variance)}}));
   }
 
   Result<const model::Model*> program_of(const std::string& name) const {

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "schema/pipeline/parse_sound.h"
 #include "schema/pipeline/parse_step.h"
 #include "schema/pipeline/pipeline.h"
 
@@ -160,15 +161,15 @@ class Builder {
       read_run(r, *kind, std::move(step));
     else if (kind->form == InputForm::Texts)
       read_tokenize(r, *kind, std::move(step));
+    else if (kind->form == InputForm::Preset)
+      read_log_mel(r, *kind, std::move(step), index);
     else if (kind->form == InputForm::Boxes)
       read_boxes(r, *kind, std::move(step), index);
     else
       read_plain(r, *kind, std::move(step), index);
   }
 
-  // One value in, one out.
-  void read_plain(ObjectReader& r, const StepKind& kind, Step step, size_t index) {
-    std::string auto_name = "steps[" + std::to_string(index) + "]";
+  std::optional<ValueId> read_in(ObjectReader& r, const StepKind& kind, const Step& step, const std::string& auto_name) {
     const Json* in = r.optional("in");
     std::optional<ValueId> from;
     if (!in) {
@@ -184,6 +185,34 @@ class Builder {
       std::string name = r.string(in, "in");
       if (!name.empty()) from = use(name, in->where());
     }
+    return from;
+  }
+
+  // A sound in; several steps, of which each takes the result of the one before.
+  void read_log_mel(ObjectReader& r, const StepKind& kind, Step step, size_t index) {
+    const std::string auto_name = "steps[" + std::to_string(index) + "]";
+    std::optional<ValueId> from = read_in(r, kind, step, auto_name);
+    if (from) check_form(kind.form, p_.values[*from], step);
+    std::vector<sound::PresetStep> parts = sound::log_mel(r);
+    const Json* named = r.optional("out");
+    const std::string name = named ? r.string(named, "out") : auto_name;
+    r.finish();
+    for (size_t k = 0; k < parts.size(); ++k) {
+      const bool is_last = k + 1 == parts.size();
+      Value out;
+      out.name = is_last ? name : auto_name + "." + parts[k].op;
+      const ValueId to = add_value(std::move(out), named && is_last ? named->where() : step.where);
+      if (!is_last) used_[to] = true;
+      p_.steps.push_back({parts[k].op, step.where, from ? std::vector<ValueId>{*from} : std::vector<ValueId>{}, {to}, std::move(parts[k].what)});
+      from = to;
+    }
+    previous_ = from;
+  }
+
+  // One value in, one out.
+  void read_plain(ObjectReader& r, const StepKind& kind, Step step, size_t index) {
+    std::string auto_name = "steps[" + std::to_string(index) + "]";
+    const std::optional<ValueId> from = read_in(r, kind, step, auto_name);
     Value unknown, out;
     unknown.picture = Picture{};  // lets the attributes be checked where the input is not known
     const Value input = from ? p_.values[*from] : unknown;
@@ -536,6 +565,7 @@ class Builder {
         return;
       case InputForm::Tensor:
       case InputForm::Fed:
+      case InputForm::Preset:
       case InputForm::Named:
       case InputForm::Boxes:
         if (in.kind != ValueKind::Tensor) refuse("an array");

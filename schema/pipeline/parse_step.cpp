@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "schema/pipeline/parse_sound.h"
+
 namespace mlc::pipeline {
 namespace {
 
@@ -359,6 +361,25 @@ Op truncate(ObjectReader& r, const Value&, Value&) { return Truncate{r.integer(r
 
 Op new_axis(ObjectReader& r, const Value&, Value&) { return NewAxis{r.integer(r.required("at"), "at", 0, 63)}; }
 
+Op transpose(ObjectReader& r, const Value&, Value&) {
+  Transpose s;
+  const Json* v = r.required("order");
+  if (v && (!v->is(Json::Kind::Array) || v->size() == 0 || v->size() > 64)) {
+    r.wrong(*v, "order", "is no list of 1 to 64 axes");
+    return s;
+  }
+  if (!v) return s;
+  for (const Json& one : v->items()) s.order.push_back(r.integer(&one, "order", 0, 63));
+  std::vector<int64_t> sorted = s.order;
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t k = 0; k < sorted.size(); ++k)
+    if (sorted[k] != static_cast<int64_t>(k)) {
+      r.wrong(*v, "order", "does not name each axis from 0 to " + std::to_string(sorted.size() - 1) + " once");
+      break;
+    }
+  return s;
+}
+
 Op column(ObjectReader& r, const Value&, Value&) { return Column{r.integer(r.required("index"), "index", 0, 1 << 24)}; }
 
 Op run(ObjectReader& r, const Value&, Value&) {
@@ -498,6 +519,16 @@ constexpr StepKind kKinds[] = {
     {"unletterbox", InputForm::Tensor, parse_unletterbox},
     {"column", InputForm::Tensor, column},
     {"new_axis", InputForm::Tensor, new_axis},
+    {"transpose", InputForm::Tensor, transpose},
+    {"fit", InputForm::Tensor, sound::fit},
+    {"frame", InputForm::Tensor, sound::frame},
+    {"window", InputForm::Tensor, sound::window},
+    {"pre_emphasis", InputForm::Tensor, sound::pre_emphasis},
+    {"stft", InputForm::Tensor, sound::stft},
+    {"mel", InputForm::Tensor, sound::mel},
+    {"log", InputForm::Tensor, sound::log},
+    {"mean_var", InputForm::Tensor, sound::mean_var},
+    {"log_mel", InputForm::Preset, nullptr},
     {"run", InputForm::Named, run},
     {"generate", InputForm::Fed, generate},
     {"top_k", InputForm::Tensor, top_k},
@@ -513,9 +544,7 @@ constexpr StepKind kKinds[] = {
 };
 
 constexpr std::string_view kPlanned[] = {
-    "resample", "frame",    "window",     "stft",      "istft",   "overlap_add", "mel",      "log",
-    "mean_var", "clip",     "mask_png",
-    "wav_out", "quantize"};
+    "resample", "istft", "overlap_add", "clip", "mask_png", "wav_out", "quantize"};
 
 }  // namespace
 

@@ -19,6 +19,7 @@ enum class InputForm {
   Found,    // boxes with labels
   Fed,      // "generate": an object of names in, one value out
   Items,    // "for_each": an object of names of lists
+  Preset,   // a tensor; the step stands for several
 };
 
 // A value that a step takes beside its input, under a key of its own.
@@ -34,7 +35,7 @@ struct StepKind {
   std::string_view op;
   InputForm form;
   // Reads the attributes. `in` is what goes in, `out` starts as a tensor without a picture and gets what is known.
-  // Problems are collected; the returned operation then is not used.
+  // Problems are collected; the returned operation then is not used. Null for a preset.
   Op (*parse)(ObjectReader& r, const Value& in, Value& out);
   std::array<OtherInput, 2> others = {};  // in this order behind the input
   // What a step gives where "out" is an object, in this order; a name alone is that of the first.

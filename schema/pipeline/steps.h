@@ -172,6 +172,63 @@ struct NewAxis {
   int64_t at = 0;
 };
 
+// Axes in another order, as numpy.transpose.
+struct Transpose {
+  std::vector<int64_t> order;
+};
+
+// The first samples of a sound, zeros behind it where it has fewer.
+struct Fit {
+  int64_t samples = 1;
+};
+// Parts of a sound [.., samples] that begin `hop` samples apart: [.., frames, length].
+struct Frame {
+  // What is put around the sound, half a frame on each side, so that the first frame is around the first sample.
+  enum class Edge { None, Zeros, Reflect };
+  // What does not fill a frame is left out, or filled up with zeros. DropWhole: the last frame that is filled is left out as well.
+  enum class End { Drop, Pad, DropWhole };
+  int64_t length = 1, hop = 1;
+  Edge edge = Edge::None;
+  End end = End::Drop;
+};
+struct Window {
+  enum class Shape { Hann, Hamming, Povey };
+  Shape shape = Shape::Hann;
+  bool is_periodic = true;  // false: symmetric
+};
+// Of each row x[i] - factor * x[i - 1]; the first element is the one before itself.
+struct PreEmphasis {
+  double factor = 0;
+};
+// Rows, with zeros behind them as far as n_fft, as the magnitudes of their spectra or the squares of those.
+struct Stft {
+  int64_t n_fft = 1;
+  int power = 2;
+};
+struct Mel {
+  // Kaldi: htk, with triangles that are straight over mel instead of over frequency.
+  enum class Scale { Htk, Slaney, Kaldi };
+  int64_t bands = 1, n_fft = 1;
+  double rate = 1, low = 0, high = 1;  // Hz
+  Scale scale = Scale::Htk;
+  bool has_slaney_norm = false;
+};
+struct Log {
+  enum class How { Ln, Log10, Db };
+  How how = How::Ln;
+  double floor = 0;
+  bool has_range = false;
+  double below_peak = 0;  // where it has a range
+};
+struct MeanVar {
+  enum class Over { Row, Column, All };
+  enum class Deviation { None, Population, Sample };
+  Over over = Over::Row;
+  Deviation deviation = Deviation::None;
+  double epsilon = 0;
+  bool adds_to_variance = false;  // false: to the deviation
+};
+
 struct Run {
   std::string program;
   std::vector<std::pair<std::string, ValueId>> inputs, outputs;  // by the program's names
@@ -245,7 +302,8 @@ struct Batch {
 };
 
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
-                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Boxes, Nms, Unletterbox, Run, Generate,
-                        TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut, TextBoxes, Cut, ForEach, Batch>;
+                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Transpose, Boxes, Nms, Unletterbox,
+                        Fit, Frame, Window, PreEmphasis, Stft, Mel, Log, MeanVar, Run, Generate, TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut,
+                        TextBoxes, Cut, ForEach, Batch>;
 
 }  // namespace mlc::pipeline

@@ -6,7 +6,7 @@ namespace mlc::compile {
 namespace {
 
 constexpr int kMaxRounds = 12;  // of changes to one choice of sizes
-constexpr int64_t kExtentCandidates[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 224, 256, 512};
+constexpr int64_t kExtentCandidates[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 224, 256, 512, 1024, 2048, 4096, 16384, 131072};
 constexpr int64_t kElementCandidates[] = {1, -1, 0, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 48, 64};
 
 std::set<const ir::Sym*> batch_symbols(const nest::Function& function) {

@@ -27,6 +27,15 @@ Result<HostTensor> threshold(const Threshold& step, const HostTensor& in);
 Result<HostTensor> unit_length(const HostTensor& in);
 Result<HostTensor> truncate(const Truncate& step, const HostTensor& in);
 Result<HostTensor> column(const Column& step, const HostTensor& in);
+Result<HostTensor> transpose(const Transpose& step, const HostTensor& in);
+Result<HostTensor> fit(const Fit& step, const HostTensor& in);
+Result<HostTensor> frame(const Frame& step, const HostTensor& in);
+Result<HostTensor> window(const Window& step, const HostTensor& in);
+Result<HostTensor> pre_emphasis(const PreEmphasis& step, const HostTensor& in);
+Result<HostTensor> stft(const Stft& step, const HostTensor& in);
+Result<HostTensor> mel(const Mel& step, const HostTensor& in);
+Result<HostTensor> log(const Log& step, const HostTensor& in);
+Result<HostTensor> mean_var(const MeanVar& step, const HostTensor& in);
 // `mask` is i64.
 Result<HostTensor> pool(const Pool& step, const HostTensor& in, const HostTensor& mask);
 

@@ -35,6 +35,15 @@ struct Evaluate {
     return out;
   }
   Result<HostTensor> operator()(const Column& s) const { return column(s, in); }
+  Result<HostTensor> operator()(const Transpose& s) const { return transpose(s, in); }
+  Result<HostTensor> operator()(const Fit& s) const { return fit(s, in); }
+  Result<HostTensor> operator()(const Frame& s) const { return frame(s, in); }
+  Result<HostTensor> operator()(const Window& s) const { return window(s, in); }
+  Result<HostTensor> operator()(const PreEmphasis& s) const { return pre_emphasis(s, in); }
+  Result<HostTensor> operator()(const Stft& s) const { return stft(s, in); }
+  Result<HostTensor> operator()(const Mel& s) const { return mel(s, in); }
+  Result<HostTensor> operator()(const Log& s) const { return log(s, in); }
+  Result<HostTensor> operator()(const MeanVar& s) const { return mean_var(s, in); }
   Result<HostTensor> operator()(const Pool& s) const { return pool(s, in, *mask); }
   Result<HostTensor> operator()(const Nms& s) const { return nms(s, in, *mask); }
   Result<HostTensor> operator()(const Unletterbox& s) const { return unletterbox(s, in, *mask); }
