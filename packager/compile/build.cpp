@@ -115,8 +115,7 @@ class Build {
   }
 
   Status import_models() {
-    stage("import");
-    MLC_ASSIGN(sources_, load_sources(options_.model_path, options_.pipeline_path));
+    MLC_ASSIGN(sources_, load_sources(options_.model_path, options_.pipeline_path, [this] { stage("import"); }));
     for (const SourceModel& source : sources_.models) {
       MLC_RETURN_IF_ERROR(show("import", [&] { return model::print(source.model); }));
       Status known = check_operators(*library_, source.model);

@@ -143,14 +143,14 @@ class Expander {
       array.dtype = known->second.dtype;
       for (size_t axis = 0; axis < known->second.shape.size(); ++axis) {
         const std::optional<int64_t> extent = known->second.shape[axis];
-        array.shape.push_back(extent ? ctx_.integer(*extent) : ctx_.sym(ctx_.declare_sym(free_name(value, axis), 0, kMostElements)));
+        array.shape.push_back(extent ? ctx_.integer(*extent) : free_extent(free_name(value, axis), 0, kMostElements));
       }
       return add_input_array(id, std::move(array));
     }
     if (value.is_sound) {
       array.dtype = DType::F32;
-      array.shape = {ctx_.sym(ctx_.declare_sym(value.name + ".samples", 0, int64_t{1} << 31))};
-      if (keeps_channels(id)) array.shape.push_back(ctx_.sym(ctx_.declare_sym(value.name + ".channels", 1, 1 << 16)));
+      array.shape = {free_extent(value.name + ".samples", 0, int64_t{1} << 31)};
+      if (keeps_channels(id)) array.shape.push_back(free_extent(value.name + ".channels", 1, 1 << 16));
       return add_input_array(id, std::move(array));
     }
     if (!value.picture) {
@@ -161,13 +161,13 @@ class Expander {
     array.dtype = picture.dtype;
     // A side that the file decides: at least one pixel, at most what decoders let through.
     const auto side = [&](int64_t extent, const char* axis) {
-      return extent >= 0 ? ctx_.integer(extent) : ctx_.sym(ctx_.declare_sym(value.name + "." + axis, 1, int64_t{1} << 28));
+      return extent >= 0 ? ctx_.integer(extent) : free_extent(value.name + "." + axis, 1, int64_t{1} << 28);
     };
     const ir::Expr* height = side(picture.height, "height");
     const ir::Expr* width = side(picture.width, "width");
     const ir::Expr* channels = ctx_.integer(picture.channels);
     array.shape = is_channels_first(picture.layout) ? std::vector{channels, height, width} : std::vector{height, width, channels};
-    const ir::Expr* pictures = picture.most == 1 ? ctx_.integer(1) : ctx_.sym(ctx_.declare_sym(free_name(value, 0), 1, picture.most));
+    const ir::Expr* pictures = picture.most == 1 ? ctx_.integer(1) : free_extent(free_name(value, 0), 1, picture.most);
     if (is_batched(picture.layout)) array.shape.insert(array.shape.begin(), pictures);
     return add_input_array(id, std::move(array));
   }
@@ -177,6 +177,13 @@ class Expander {
       const auto* decode = std::get_if<DecodeAudio>(&s.what);
       return decode && s.out[0] == id && decode->channels == Channels::Keep;
     });
+  }
+
+  // A symbol keeps the bounds that it had first: what has others under the same name, in another pipeline, is called after its program too.
+  const ir::Expr* free_extent(const std::string& name, int64_t least, int64_t most) {
+    const ir::Sym* sym = ctx_.declare_sym(name, least, most);
+    if (sym->lo != least || sym->hi != most) sym = ctx_.declare_sym(function_.name + ":" + name, least, most);
+    return ctx_.sym(sym);
   }
 
   static std::string free_name(const Value& value, size_t axis) { return value.name + "." + std::to_string(axis); }
@@ -204,7 +211,7 @@ class Expander {
     array.dtype = port.dtype;
     for (size_t axis = 0; axis < port.shape.size(); ++axis) {
       const auto* extent = std::get_if<int64_t>(&port.shape[axis]);
-      array.shape.push_back(extent ? ctx_.integer(*extent) : ctx_.sym(ctx_.declare_sym(free_name(value, axis), 0, kMostElements)));
+      array.shape.push_back(extent ? ctx_.integer(*extent) : free_extent(free_name(value, axis), 0, kMostElements));
     }
     return array;
   }
@@ -233,8 +240,8 @@ class Expander {
       }
     }
     constexpr int64_t kMost = int64_t{1} << 28;  // of both, more than a run's memory holds
-    if (!texts) texts = ctx_.sym(ctx_.declare_sym(name + ".texts", 0, kMost));
-    return {texts, length > 0 ? ctx_.integer(length) : ctx_.sym(ctx_.declare_sym(name + ".tokens", 1, kMost))};
+    if (!texts) texts = free_extent(name + ".texts", 0, kMost);
+    return {texts, length > 0 ? ctx_.integer(length) : free_extent(name + ".tokens", 1, kMost)};
   }
 
   // The input of that name; null where there is none.

@@ -19,6 +19,10 @@ class AnswerBudget {
   // Before `count` times `each` bytes are made for `what`, an output or a step. Resource (E6006) where there is no room for them.
   Status take(uint64_t count, uint64_t each, std::string_view what);
   Status take(uint64_t bytes, std::string_view what) { return take(bytes, 1, what); }
+  // What was taken and is no longer there.
+  void give_back(uint64_t bytes) {
+    if (bytes_ != UINT64_MAX) left_ += bytes;
+  }
   uint64_t left() const { return left_; }
   // Before so many elements of scores or arrays are looked at.
   Status look_at(uint64_t elements, std::string_view what);

@@ -1,5 +1,6 @@
 // Steps for each item of a list: item by item, or, behind `batch`, for as many at a time as are alike.
 #include <algorithm>
+#include <utility>
 
 #include "runtime/pipeline/pipeline_run.h"
 
@@ -122,13 +123,15 @@ class Items {
 
   // An item that is not like those before it begins a batch of its own.
   Status add_to_batch(PipelineRun& run) {
-    MLC_ASSIGN(RunValue value, run.take(batch_->in[0]));
+    uint64_t paid = 0;
+    MLC_ASSIGN(RunValue value, run.take(batch_->in[0], &paid));
     auto* t = std::get_if<HostTensor>(&value);
     if (!t || t->shape.empty() || t->shape[0] != 1)
       return Status(Code::InputMismatch, 4001, "step 'batch' takes one row of each item, [1, ...], and '{}' is {}", body_.value(batch_->in[0]).name,
                     t ? type_text(t->dtype, t->shape) : "no array");
     if (!waiting_.empty() && (waiting_[0].dtype != t->dtype || waiting_[0].shape != t->shape)) MLC_RETURN_IF_ERROR(run_batch());
     waiting_.push_back(std::move(*t));
+    waiting_paid_ += paid;
     return static_cast<int64_t>(waiting_.size()) < std::get<Batch>(batch_->what).most ? ok() : run_batch();
   }
 
@@ -137,13 +140,20 @@ class Items {
     PipelineRun run(body_, context_);
     MLC_ASSIGN(HostTensor all, Rows::stacked(waiting_, context_.budget, body_.value(batch_->out[0]).name));
     waiting_.clear();
+    context_.budget.give_back(std::exchange(waiting_paid_, 0));
+    const uint64_t bytes = all.data.size();
     run.set(batch_->out[0], std::move(all));
     for (const Section& section : sections_) {
       const bool is_batch = section.steps.size() == 1 && &body_.steps[section.steps[0]] == batch_;
       if (section.is_batched && !is_batch) MLC_RETURN_IF_ERROR(run.section(section, /*keeps=*/true));
     }
-    return take_results(run, /*batched=*/true, items);
+    MLC_RETURN_IF_ERROR(take_results(run, /*batched=*/true, items));
+    if (!gives_batch()) context_.budget.give_back(bytes);
+    return ok();
   }
+
+  // The batch itself is a result of the steps.
+  bool gives_batch() const { return std::find(each_.results.begin(), each_.results.end(), batch_->out[0]) != each_.results.end(); }
 
   Result<HostTensor> no_rows(ValueId id) const {
     for (const Section& section : sections_)
@@ -161,6 +171,7 @@ class Items {
   std::vector<bool> is_batched_;  // of each value
   std::vector<Rows> rows_;        // of each result
   Tensors waiting_;               // for a batch
+  uint64_t waiting_paid_ = 0;     // for them
 };
 
 }  // namespace

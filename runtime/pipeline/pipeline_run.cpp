@@ -67,6 +67,7 @@ Status PipelineRun::run_program(const Section& section, bool keeps) {
       continue;
     }
     MLC_RETURN_IF_ERROR(context_.budget.take(found->second->data.size(), name));
+    paid_[id] = found->second->data.size();
     MLC_ASSIGN(values_[id], found->second->clone());
   }
   return ok();
@@ -129,23 +130,30 @@ Status PipelineRun::run_step(const Step& step) {
 }
 
 Status PipelineRun::find_text(const Step& step, const TextBoxes& what, const HostTensor& map) {
-  const auto size = [](const HostTensor& picture) { return Size{picture.shape.at(0), picture.shape.at(1)}; };
+  // What a program gives is a picture as far as the pipeline says, and a file may say what is not so.
+  const auto size = [](const HostTensor& picture) -> Result<Size> {
+    if (picture.shape.size() == 3) return Size{picture.shape[0], picture.shape[1]};
+    return Status(Code::InputMismatch, 4001, "step 'text_boxes' takes the size of a picture [h, w, c], found {}", type_text(picture.dtype, picture.shape));
+  };
   MLC_ASSIGN(const HostTensor* picture, tensor(step.in[1]));
+  MLC_ASSIGN(const Size whole, size(*picture));
   Size covered;
   if (step.in.size() > 2) {
     MLC_ASSIGN(const HostTensor* resized, tensor(step.in[2]));
-    covered = size(*resized);
+    MLC_ASSIGN(covered, size(*resized));
   } else if (map.shape.size() >= 2) {
     covered = {map.shape[map.shape.size() - 2], map.shape.back()};
   }
-  MLC_ASSIGN(FoundCorners found, text_boxes(what, map, covered, size(*picture), context_.budget));
+  MLC_ASSIGN(FoundCorners found, text_boxes(what, map, covered, whole, context_.budget));
   values_[step.out[0]] = std::move(found.corners);
   if (step.out.size() > 1) values_[step.out[1]] = std::move(found.scores);
   return ok();
 }
 
-Result<RunValue> PipelineRun::take(ValueId id) {
+Result<RunValue> PipelineRun::take(ValueId id, uint64_t* paid) {
   if (std::holds_alternative<std::monostate>(values_[id])) return Status(Code::Internal, "no step has made '{}'", p_.value(id).name);
+  if (paid) *paid += paid_[id];
+  paid_[id] = 0;
   return std::move(values_[id]);
 }
 

@@ -26,7 +26,13 @@ using RunValue = std::variant<std::monostate, HostTensor, Tensors, Classes, Text
 
 class PipelineRun {
  public:
-  PipelineRun(const Pipeline& pipeline, const RunContext& context) : p_(pipeline), context_(context), values_(pipeline.values.size()) {}
+  PipelineRun(const Pipeline& pipeline, const RunContext& context)
+      : p_(pipeline), context_(context), values_(pipeline.values.size()), paid_(pipeline.values.size(), 0) {}
+  PipelineRun(const PipelineRun&) = delete;
+  PipelineRun& operator=(const PipelineRun&) = delete;
+  ~PipelineRun() {
+    for (const uint64_t bytes : paid_) context_.budget.give_back(bytes);
+  }
 
   void set(ValueId id, RunValue value) { values_[id] = std::move(value); }
   Status set(std::vector<NamedTensor> made);  // by name; names that the pipeline does not have are left out
@@ -34,7 +40,8 @@ class PipelineRun {
   Status all_sections();
   // `keeps`: results of a program are copied, for another one runs before they are used.
   Status section(const Section& section, bool keeps);
-  Result<RunValue> take(ValueId id);  // Internal: no step has made it
+  // Internal: no step has made it. What was paid for it stays paid, and is added to `paid` if that is there.
+  Result<RunValue> take(ValueId id, uint64_t* paid = nullptr);
   Result<Answer> take_answer(ValueId id);
 
  private:
@@ -47,6 +54,7 @@ class PipelineRun {
   const Pipeline& p_;
   const RunContext context_;
   std::vector<RunValue> values_;
+  std::vector<uint64_t> paid_;  // bytes of the budget for each value that is a copy of a program's result
 };
 
 // The results of the step, in its order, for lists of equal length.

@@ -87,7 +87,7 @@ Result<Digest> Sources::digest() const {
   return sha256(Bytes(digests));
 }
 
-Result<Sources> load_sources(const std::string& path, const std::string& pipeline_path) {
+Result<Sources> load_sources(const std::string& path, const std::string& pipeline_path, const std::function<void()>& models_begin) {
   Sources sources;
   sources.file = path;
   std::error_code unknown;
@@ -102,6 +102,7 @@ Result<Sources> load_sources(const std::string& path, const std::string& pipelin
     return Status(Code::Usage, path + " is a pipeline that names no models").hint("\"programs\": {\"main\": \"model.onnx\"} in it, or mlpack build MODEL --pipeline " + path);
   if (!names_models && has_programs)
     return Status(Code::Usage, pipeline_path + " names its models, and " + path + " is another one").hint("mlpack build " + pipeline_path);
+  if (models_begin) models_begin();
   if (names_models) {
     MLC_RETURN_IF_ERROR(load_named_models(sources));
     return sources;

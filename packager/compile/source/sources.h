@@ -1,6 +1,7 @@
 // What a build is made of: a model, a folder with one, or a pipeline that names several.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -33,8 +34,9 @@ struct Sources {
 };
 
 // `path`: an ONNX file, a folder with one, or a pipeline.json with "programs". `pipeline_path`: of a pipeline beside a model; empty:
-// none, or that of the folder. The pipeline and the files that it names are read before any model.
-Result<Sources> load_sources(const std::string& path, const std::string& pipeline_path);
+// none, or that of the folder. The pipeline and the files that it names are read before any model; `models_begin`, which may be
+// empty, is called between the two.
+Result<Sources> load_sources(const std::string& path, const std::string& pipeline_path, const std::function<void()>& models_begin = {});
 
 // What the user, or the pipeline, says of the interfaces of the models.
 Status apply(ir::Context& ctx, const InterfaceChoices& choices, Sources& sources);

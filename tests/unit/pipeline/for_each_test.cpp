@@ -45,6 +45,7 @@ HostTensor floats(std::vector<int64_t> shape, const std::vector<float>& values) 
 struct Played {
   std::vector<std::string> ran;              // programs, with the shapes that they were given
   HostTensor boxes = floats({0, 4}, {});
+  AnswerBudget budget;
 
   Result<std::vector<Answer>> run(const Pipeline& p) {
     auto host = HostPipeline::create(p, [](std::string_view) -> Result<Bytes> { return Status(Code::NotFound, "no asset"); });
@@ -55,7 +56,6 @@ struct Played {
     std::vector<NamedTensor> made;
     made.push_back({"gray", HostTensor::zeros(DType::U8, {4, 6, 1}).value()});
     for (size_t k = 0; k < 24; ++k) made[0].tensor.as<uint8_t>()[k] = static_cast<uint8_t>(k);
-    AnswerBudget budget;
     return host->run(std::move(made), {}, budget, programs);
   }
 
@@ -140,6 +140,23 @@ TEST_CASE("a batch takes items that are alike, and no more than it may") {
   CHECK(batches == std::vector<std::string>{"default.each.2 u8[2,1,1,2]", "default.each.2 u8[1,1,1,2]", "default.each.2 u8[1,1,2,2]", "default.each.2 u8[1,1,1,2]"});
   CHECK(of((*answers)[0]) == std::vector<float>{1, 99, 5, 95, 9, 91, 14, 86, 1, 99});
   CHECK(std::get<Classes>((*answers)[1].value).rows.size() == 5);
+}
+
+TEST_CASE("what an item took is given back when the next one comes") {
+  for (const char* steps : {kEachAlone, kBatched}) {
+    uint64_t taken[2] = {};
+    for (const int64_t count : {10, 20}) {
+      Played played;
+      std::vector<float> boxes;
+      for (int64_t k = 0; k < count; ++k) boxes.insert(boxes.end(), {0, 0, 6, 4});
+      played.boxes = floats({count, 4}, boxes);
+      played.budget = AnswerBudget(1 << 20);
+      REQUIRE(played.run(parsed(steps, R"("best": "which")", R"("which")")).ok());
+      taken[count == 20] = (1 << 20) - played.budget.left();
+    }
+    // What grows are the parts that `cut` makes, their boxes, and the answers.
+    CHECK(taken[1] - taken[0] < 10 * (sizeof(HostTensor) + 24 + 16 + 2 * sizeof(Scored) + sizeof(std::vector<Scored>)));
+  }
 }
 
 TEST_CASE("what cannot be is said with its place") {
