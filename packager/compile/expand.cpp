@@ -72,10 +72,16 @@ class Expander {
     return sizes_fit();
   }
 
-  Result<std::map<std::string, lang::Value>> expand_within(const std::string& scope, const std::map<std::string, lang::Value>& inputs,
-                                                           const std::vector<std::string>& wanted) {
+  // Whether the model takes these, each by its name and type.
+  Status check_all_given(const std::map<std::string, lang::Value>& inputs) const {
     Status problems;
     for (const auto& [name, value] : inputs) add_problem(problems, check_given(name, function_.arrays[value.array]));
+    return problems;
+  }
+
+  Result<std::map<std::string, lang::Value>> expand_within(const std::string& scope, const std::map<std::string, lang::Value>& inputs,
+                                                           const std::vector<std::string>& wanted) {
+    Status problems = check_all_given(inputs);
     for (const model::Port& port : model_.graph.inputs)
       if (!inputs.count(port.name)) add_problem(problems, mismatch("needs input '" + port.name + "', which the pipeline does not give"));
     std::vector<std::string> outputs;
@@ -447,6 +453,7 @@ Result<std::map<std::string, lang::Value>> expand_graph(ir::Context& ctx, const 
 
 Result<lang::Value> expand_generation(ir::Context& ctx, const lang::Library& library, const model::Model& model, nest::Function& function, const std::string& label,
                                       const std::map<std::string, lang::Value>& inputs, const Generation& generation) {
+  MLC_RETURN_IF_ERROR(Expander(ctx, library, model, function).check_all_given(inputs));
   Expansion all{ctx, library, model};
   GraphExpander graph(all, function);
   std::map<std::string, Item> given;

@@ -499,6 +499,9 @@ class Expander {
     const auto& shape = function_.arrays[in().array].shape;
     if (shape.empty() || (shape.back()->is_const() && shape.back()->i <= s.index))
       return Status(Code::Usage, 5009, "step 'column' takes column {}, '{}' has {}", s.index, pipeline_.value(step_->in[0]).name, shape.empty() ? 0 : shape.back()->i);
+    if (!shape.back()->is_const())
+      function_.checks.push_back({ctx_.binary(ir::Op::Le, ctx_.integer(s.index + 1), shape.back()),
+                                  "step 'column' takes column " + std::to_string(s.index) + ", and '" + pipeline_.value(step_->in[0]).name + "' has fewer"});
     return set(apply("Column", in(), {{"index", s.index}}));
   }
 

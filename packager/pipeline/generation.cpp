@@ -69,31 +69,36 @@ class Names {
   }
 
  private:
-  void add(const std::string& what) { add_problem(problems_, Status(Code::Usage, 5009, "the model " + what)); }
+  void add(const std::string& what) {
+    constexpr size_t kMost = 50;
+    if (problems_.facts.size() < kMost) add_problem(problems_, Status(Code::Usage, 5009, "the model " + what));
+  }
 
-  // An input that something feeds.
-  void take(const std::string& name) {
+  // An input that something feeds; false if something else does, too, or there is none.
+  bool take(const std::string& name) {
     const auto& inputs = model_.graph.inputs;
     const auto port = std::find_if(inputs.begin(), inputs.end(), [&](const model::Port& p) { return p.name == name; });
-    if (port == inputs.end()) return add("has no input '" + name + "'");
-    if (!fed_.insert(name).second) add("is given '" + name + "' twice");
+    if (port == inputs.end()) return add("has no input '" + name + "'"), false;
+    if (!fed_.insert(name).second) return add("is given '" + name + "' twice"), false;
     if (port->list_depth || port->map_key != DType::None || !port->has_shape) add("takes '" + name + "' as something else than an array of known rank");
     const bool is_number = name == step_.tokens || name == step_.mask || name == step_.positions;
     if (is_number && port->dtype != DType::I64 && port->dtype != DType::I32) add("takes '" + name + "' as " + std::string(name_of(port->dtype)) + ", and i64 or i32 is generated");
+    return true;
   }
 
   std::vector<compile::Generation::Names> carried(const std::vector<std::pair<std::string, std::string>>& patterns) {
     std::vector<compile::Generation::Names> names;
     for (const auto& [input, output] : patterns) {
-      const size_t before = names.size();
+      bool any = false;
       for (const model::Port& port : model_.graph.inputs) {
         const auto texts = matched(input, port.name);
         if (!texts) continue;
+        any = true;
+        if (!take(port.name)) continue;
         names.emplace_back(port.name, filled(output, *texts));
-        take(port.name);
         if (!outputs_.count(names.back().second)) add("has no output '" + names.back().second + "', which '" + port.name + "' is carried from");
       }
-      if (names.size() == before) add("has no input '" + input + "'");
+      if (!any) add("has no input '" + input + "'");
     }
     return names;
   }

@@ -6,7 +6,7 @@
 
 #include "runtime/io/image.h"
 #include "runtime/io/wav.h"
-#include "runtime/pipeline/cut_pictures.h"
+#include "runtime/pipeline/page/cut_pictures.h"
 #include "runtime/pipeline/scores.h"
 #include "schema/pipeline/lines.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "runtime/pipeline/cut_pictures.h"
+#include "runtime/pipeline/page/cut_pictures.h"
 #include "runtime/pipeline/host_steps.h"
-#include "runtime/pipeline/text_boxes.h"
+#include "runtime/pipeline/page/text_boxes.h"
 
 namespace mlc::pipeline {
 namespace {

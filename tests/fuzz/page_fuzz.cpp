@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "runtime/pipeline/cut_pictures.h"
-#include "runtime/pipeline/text_boxes.h"
+#include "runtime/pipeline/page/cut_pictures.h"
+#include "runtime/pipeline/page/text_boxes.h"
 
 namespace {
 

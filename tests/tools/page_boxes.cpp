@@ -9,8 +9,8 @@
 #include "runtime/io/file.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/npz.h"
-#include "runtime/pipeline/cut_pictures.h"
-#include "runtime/pipeline/text_boxes.h"
+#include "runtime/pipeline/page/cut_pictures.h"
+#include "runtime/pipeline/page/text_boxes.h"
 
 using namespace mlc;
 using namespace mlc::pipeline;

@@ -126,12 +126,12 @@ def steps_are_done_for_each_part_of_a_picture(t):
 VOCABULARY = 23
 
 
-def speller(tokens="i64", has_mask=False):
+def speller(tokens="i64", has_mask=False, past="P"):
     """A model that spells: the next token is (3 times the last + the sum of all of them + how many there are) mod 23. `past` carries the tokens."""
     nodes = [node("Cast", ["ids"], ["new"], to=1), node("Concat", ["past", "new"], ["present"], axis=1), node("ReduceSum", ["present", "one_i"], ["sum"], keepdims=1),
              node("Shape", ["present"], ["extents"]), node("Gather", ["extents", "one_i"], ["count"], axis=0), node("Cast", ["count"], ["counted"], to=1),
              node("Mul", ["new", "three"], ["thrice"]), node("Add", ["thrice", "sum"], ["part"]), node("Add", ["part", "counted"], ["all"])]
-    inputs = [port("ids", tokens, ["B", "S"]), port("past", "f32", ["B", "P"])]
+    inputs = [port("ids", tokens, ["B", "S"]), port("past", "f32", ["B", past])]
     total = "all"
     if has_mask:  # what they add is 0 where they are right
         nodes += [node("Cast", ["mask"], ["m"], to=1), node("ReduceSum", ["m", "one_i"], ["masked"], keepdims=1), node("Sub", ["masked", "counted"], ["m0"]),
@@ -214,6 +214,14 @@ def what_does_not_fit_is_said(t):
     text = refused(spell | {"steps": steps + [generate | {"carry": {"pst": "present"}, "logits": "scores"}]})
     for line in ("has no input 'pst'", "has no output 'scores'", "needs input 'past'"):
         assert line in text, text
+    prompt = {"op": "generate", "program": "s", "in": {"ids": "y"}, "tokens": "ids", "logits": "logits", "end": [2], "max": 9, "carry": {"past": "present"}, "out": "t"}
+    text = refused(spell | {"steps": steps + [prompt], "outputs": ["t"]})
+    assert "the model wants 'ids' as i64[B, S], the pipeline gives f32[" in text, text
+    text = refused(spell | {"steps": steps + [generate | {"carry": {"past": "present", "pas*": "presen*"}}]})
+    assert "is given 'past' twice" in text, text
+    (t.dir / "s.onnx").write_bytes(speller(past=1 << 40))
+    assert "the cache 'past' of f32 with fixed extents takes more than 64 MiB" in refused(spell | {"steps": steps + [generate]}, code=20)
+    (t.dir / "s.onnx").write_bytes(speller())
     assert "has neither a 'start'" in refused(spell | {"steps": steps + [{k: v for k, v in generate.items() if k != "start"}]})
     assert "equally many '*'" in refused(spell | {"steps": steps + [generate | {"carry": {"past.*": "present"}}]})
 

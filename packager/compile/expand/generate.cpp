@@ -2,6 +2,7 @@
 // the tokens before (its caches) carried from run to run.
 #include <algorithm>
 
+#include "base/checked.h"
 #include "packager/compile/expand/graph_expander.h"
 #include "packager/ir/numeric.h"
 #include "packager/nest/names.h"
@@ -10,6 +11,7 @@ namespace mlc::compile {
 namespace {
 
 constexpr char kDomain[] = "mlc.pipeline";
+constexpr uint64_t kMostZeros = uint64_t{64} << 20;  // bytes of a cache before the first run; those of models that grow have none
 
 }  // namespace
 
@@ -42,7 +44,7 @@ struct GraphExpander::Decoding {
   }
 
   Item constant(GraphExpander& in, DType dtype, const std::vector<int64_t>& shape, int64_t value) const;
-  Item nothing_yet(GraphExpander& in, const model::Port& port) const;
+  Result<Item> nothing_yet(GraphExpander& in, const model::Port& port) const;
   Result<State> first_state(GraphExpander& outer) const;
   Status bind(GraphExpander& run, const State& state, bool is_first) const;
   Result<Item> chosen(GraphExpander& run) const;
@@ -63,7 +65,7 @@ Item GraphExpander::Decoding::constant(GraphExpander& in, DType dtype, const std
 }
 
 // A cache before the first run: one sequence of no tokens.
-Item GraphExpander::Decoding::nothing_yet(GraphExpander& in, const model::Port& cache) const {
+Result<Item> GraphExpander::Decoding::nothing_yet(GraphExpander& in, const model::Port& cache) const {
   const model::Port& tokens = port(generation.tokens);
   const auto* batch = tokens.shape.empty() ? nullptr : std::get_if<std::string>(&tokens.shape[0]);
   std::vector<int64_t> shape;
@@ -72,6 +74,14 @@ Item GraphExpander::Decoding::nothing_yet(GraphExpander& in, const model::Port& 
     const bool is_batch = name && (name->empty() || *name == "?" ? axis == 0 : batch && *name == *batch);
     shape.push_back(name ? is_batch : std::get<int64_t>(cache.shape[axis]));
   }
+  uint64_t bytes = bytes_of(cache.dtype);
+  for (const int64_t extent : shape) {
+    const auto more = extent < 0 ? std::nullopt : checked_mul(bytes, static_cast<uint64_t>(extent));
+    bytes = std::min(more.value_or(kMostZeros + 1), kMostZeros + 1);
+  }
+  if (bytes > kMostZeros || bytes_of(cache.dtype) == 0)
+    return Status(Code::Unsupported, 5009, "the cache '{}' of {} with fixed extents takes more than {} MiB before the first run", cache.name, name_of(cache.dtype), kMostZeros >> 20)
+        .hint("a model whose caches grow: exporters call that a free past length");
   return constant(in, cache.dtype, shape, 0);
 }
 
@@ -89,7 +99,10 @@ Result<GraphExpander::Decoding::State> GraphExpander::Decoding::first_state(Grap
   if (!generation.positions.empty()) {
     MLC_ASSIGN(state.positions, op(outer, "Positions", {state.tokens.tensor.array}));
   }
-  for (const auto& [input, output] : generation.carry) state.caches.push_back(nothing_yet(outer, port(input)));
+  for (const auto& [input, output] : generation.carry) {
+    MLC_ASSIGN(Item cache, nothing_yet(outer, port(input)));
+    state.caches.push_back(std::move(cache));
+  }
   return state;
 }
 
@@ -153,7 +166,10 @@ Result<Item> GraphExpander::generate(const model::Graph& graph, const std::map<s
   GraphExpander first(all_, function_, this);
   for (const auto& [name, value] : given) first.bind(name, value);
   MLC_ASSIGN(const Decoding::State start, decoding.first_state(first));
-  for (const auto& [input, output] : generation.once) first.bind(input, decoding.nothing_yet(first, decoding.port(input)));
+  for (const auto& [input, output] : generation.once) {
+    MLC_ASSIGN(const Item cache, decoding.nothing_yet(first, decoding.port(input)));
+    first.bind(input, cache);
+  }
   MLC_RETURN_IF_ERROR(decoding.bind(first, start, /*is_first=*/true));
   MLC_RETURN_IF_ERROR(first.expand(graph));
   MLC_ASSIGN(const Item token, decoding.chosen(first));

@@ -17,12 +17,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By its first character that is no blank; no ONNX file begins so.
+// By its first character that is no blank, which stands near its beginning; no ONNX file begins so. What is no regular file is not read.
 bool is_pipeline(const std::string& path) {
+  constexpr size_t kMostBlanks = 4096;
+  std::error_code unknown;
+  if (!fs::is_regular_file(path, unknown)) return false;
   std::ifstream file(path, std::ios::binary);
   char c = 0;
-  while (file.get(c) && (c == ' ' || c == '\t' || c == '\n' || c == '\r')) continue;
-  return file && c == '{';
+  for (size_t k = 0; k < kMostBlanks && file.get(c); ++k)
+    if (c != ' ' && c != '\t' && c != '\n' && c != '\r') return c == '{';
+  return false;
 }
 
 Result<SourceModel> load_named(const pipeline::ProgramFile& program, const std::string& pipeline_path) {

@@ -1,6 +1,6 @@
 // The arithmetic is that of OpenCV 4.6's warpPerspective for bytes with INTER_CUBIC and BORDER_REPLICATE: places rounded to 1/32 of a pixel,
 // weights to 1/32768. No operation here may be contracted to a fused one: places next to a half would round otherwise.
-#include "runtime/pipeline/cut_pictures.h"
+#include "runtime/pipeline/page/cut_pictures.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/pipeline/answer_budget.h"
-#include "runtime/pipeline/least_rectangle.h"
+#include "runtime/pipeline/page/least_rectangle.h"
 
 namespace mlc::pipeline {
 

@@ -1,11 +1,11 @@
-#include "runtime/pipeline/text_boxes.h"
+#include "runtime/pipeline/page/text_boxes.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
 
-#include "runtime/pipeline/map_regions.h"
+#include "runtime/pipeline/page/map_regions.h"
 
 namespace mlc::pipeline {
 namespace {

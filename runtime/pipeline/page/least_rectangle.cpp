@@ -1,4 +1,4 @@
-#include "runtime/pipeline/least_rectangle.h"
+#include "runtime/pipeline/page/least_rectangle.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "runtime/pipeline/map_regions.h"
+#include "runtime/pipeline/page/map_regions.h"
 
 #include <algorithm>
 #include <cstdlib>
