@@ -53,6 +53,23 @@ Result<SignedBy> signed_by(const OpenContainer& file, SealedContainer& sealed, c
   return answer;
 }
 
+// What a stream cuts, into what, and what goes from one chunk to the next.
+std::string stream_text(const pipeline::Pipeline& p) {
+  const pipeline::Stream& s = *p.stream;
+  std::string text = "stream  " + p.value(s.input).name + " at " + std::to_string(s.rate) + " Hz, hop " + std::to_string(s.hop);
+  if (s.context > 0) text += ", context " + std::to_string(s.context);
+  text += std::string(", last ") + (s.pads ? "pad" : "drop");
+  std::string carried;
+  for (const pipeline::Stream::Carried& each : s.carry) carried += (carried.empty() ? ", carry " : " ") + p.value(each.value).name;
+  return text + carried;
+}
+Json stream_json(const pipeline::Pipeline& p) {
+  const pipeline::Stream& s = *p.stream;
+  Json json = {{"input", p.value(s.input).name}, {"rate", s.rate}, {"hop", s.hop}, {"context", s.context}, {"last", s.pads ? "pad" : "drop"}, {"carry", Json::object()}};
+  for (const pipeline::Stream::Carried& each : s.carry) json["carry"][p.value(each.value).name] = p.value(each.from).name;
+  return json;
+}
+
 // {"default": {"inputs": {"photo": ["image/jpeg"]}, "outputs": ["classes"], "steps": ["decode_image", ...]}}
 Status add_pipelines(const OpenContainer& file, Report& report) {
   Json& all = report.json["pipelines"] = Json::object();
@@ -89,6 +106,10 @@ Status add_pipelines(const OpenContainer& file, Report& report) {
       steps += (steps.empty() ? "" : " ") + step.op;
     }
     report.text += line("pipeline", one.name + ": " + in + " -> " + out) + line("", "  " + steps);
+    if (one.stream) {
+      report.text += line("", "  " + stream_text(one));
+      json["stream"] = stream_json(one);
+    }
     all[one.name] = std::move(json);
   }
   return ok();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
+#include "base/problems.h"
 #include "packager/compile/expand.h"
 #include "packager/nest/names.h"
 #include "packager/pipeline/generation.h"
@@ -149,10 +151,12 @@ class Expander {
     }
     if (value.is_sound) {
       array.dtype = DType::F32;
-      array.shape = {free_extent(value.name + ".samples", 0, int64_t{1} << 31)};
+      const bool is_cut = pipeline_.stream && pipeline_.stream->sound == id;
+      array.shape = {is_cut ? ctx_.integer(pipeline_.stream->window()) : free_extent(value.name + ".samples", 0, int64_t{1} << 31)};
       if (keeps_channels(id)) array.shape.push_back(free_extent(value.name + ".channels", 1, 1 << 16));
       return add_input_array(id, std::move(array));
     }
+    if (const Stream::Carried* carried = carried_of(id)) return add_carried(id, *carried);
     if (!value.picture) {
       if (const model::Port* port = port_that_takes(id)) return add_input_array(id, array_of_port(value, *port));
       return Status(Code::Unsupported, 5008, "pipeline '{}': input '{}' is no picture and no text, and no program takes it, whose type it would have", pipeline_.name, value.name);
@@ -169,6 +173,43 @@ class Expander {
     array.shape = is_channels_first(picture.layout) ? std::vector{channels, height, width} : std::vector{height, width, channels};
     const ir::Expr* pictures = picture.most == 1 ? ctx_.integer(1) : free_extent(free_name(value, 0), 1, picture.most);
     if (is_batched(picture.layout)) array.shape.insert(array.shape.begin(), pictures);
+    return add_input_array(id, std::move(array));
+  }
+
+  const Stream::Carried* carried_of(ValueId id) const {
+    if (!pipeline_.stream) return nullptr;
+    const auto& all = pipeline_.stream->carry;
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Stream::Carried& c) { return c.value == id; });
+    return found == all.end() ? nullptr : &*found;
+  }
+
+  // What the first run of a stream begins with is zeros: all extents are known.
+  Status add_carried(ValueId id, const Stream::Carried& carried) {
+    const Value& value = pipeline_.value(id);
+    const std::string place = place_of(pipeline_, carried.where);
+    const model::Port* port = port_that_takes(id);
+    if (!port) return Status(Code::Unsupported, 5008, place + "the stream carries '" + value.name + "', and no 'run' step takes it, whose type it would have");
+    nest::Array array = array_of_port(value, *port);
+    const auto misfit = [&](const std::string& why, const std::string& help) {
+      return Status(Code::Usage, 5009, place + "the stream carries '" + value.name + "', " + why).hint(help);
+    };
+    const size_t rank = array.shape.size();
+    if (carried.shape && carried.shape->size() != rank)
+      return misfit("whose 'shape' has " + counted(carried.shape->size(), "extent") + ", and the program takes " + std::to_string(rank), "as many as the program takes");
+    for (size_t axis = 0; axis < rank; ++axis) {
+      if (carried.shape) {
+        const int64_t given = (*carried.shape)[axis];
+        if (array.shape[axis]->is_const() && array.shape[axis]->i != given)
+          return misfit("whose extent " + std::to_string(axis) + " is " + std::to_string(given) + ", and the program takes " + std::to_string(array.shape[axis]->i), "the extents of the program");
+        array.shape[axis] = ctx_.integer(given);
+      } else if (!array.shape[axis]->is_const()) {
+        return misfit("whose extent " + std::to_string(axis) + " is free in the program", "\"" + value.name + "\": {\"from\": \"" + pipeline_.value(carried.from).name + "\", \"shape\": [...]}");
+      }
+    }
+    // Another section may take it too, and has what this one knows.
+    KnownArray& known = known_[id];
+    known.dtype = array.dtype;
+    for (const ir::Expr* extent : array.shape) known.shape.push_back(extent_of(extent));
     return add_input_array(id, std::move(array));
   }
 
@@ -512,6 +553,17 @@ class Expander {
     return set(transpose(in(), s.order));
   }
 
+  Status expand(const Constant& s) {
+    const size_t count = s.whole.size() + s.real.size();
+    const std::vector<int64_t> shape = s.is_list ? std::vector<int64_t>{static_cast<int64_t>(count)} : std::vector<int64_t>{};
+    switch (s.dtype) {
+      case DType::I64: return set(constant(s.dtype, s.whole, shape));
+      case DType::I32: return set(constant(s.dtype, std::vector<int32_t>(s.whole.begin(), s.whole.end()), shape));
+      case DType::F64: return set(constant(s.dtype, s.real, shape));
+      default: return set(constant(s.dtype, std::vector<float>(s.real.begin(), s.real.end()), shape));
+    }
+  }
+
   // Steps on sounds take f32 of so many axes.
   Status need_sound(size_t axes) const {
     const nest::Array& array = function_.arrays[in().array];
@@ -704,6 +756,27 @@ void know_results(const Step& step, ExpandedPipeline& all, const Pipeline& p) {
     }
 }
 
+// What a run gives is what the next one takes. Extents that the run decides are compared there.
+Status check_carried(const Pipeline& p, const Known& known) {
+  const auto shown = [](const KnownArray& array) {
+    std::string text = std::string(name_of(array.dtype)) + "[";
+    for (size_t axis = 0; axis < array.shape.size(); ++axis) text += (axis ? "," : "") + (array.shape[axis] ? std::to_string(*array.shape[axis]) : "?");
+    return text + "]";
+  };
+  Status problems;
+  for (const Stream::Carried& carried : p.stream->carry) {
+    const auto to = known.find(carried.value), from = known.find(carried.from);
+    if (to == known.end() || from == known.end()) continue;
+    bool fits = to->second.dtype == from->second.dtype && to->second.shape.size() == from->second.shape.size();
+    for (size_t axis = 0; fits && axis < to->second.shape.size(); ++axis)
+      fits = from->second.shape[axis].value_or(*to->second.shape[axis]) == *to->second.shape[axis];
+    if (fits) continue;
+    add_problem(problems, Status(Code::Usage, 5009, place_of(p, carried.where) + "the stream carries '" + p.value(carried.value).name + "', which is " + shown(to->second) + ", and '" +
+                                                        p.value(carried.from).name + "' is " + shown(from->second)));
+  }
+  return problems;
+}
+
 }  // namespace
 
 // Recursion: bodies have none of their own.
@@ -725,6 +798,7 @@ Result<ExpandedPipeline> expand_pipeline(ir::Context& ctx, const lang::Library& 
       know_results(step, all, pipeline);
     }
   }
+  if (pipeline.stream) MLC_RETURN_IF_ERROR(check_carried(pipeline, all.known[&pipeline]));
   return all;
 }
 

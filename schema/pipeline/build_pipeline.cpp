@@ -8,6 +8,7 @@
 
 #include "schema/pipeline/parse_sound.h"
 #include "schema/pipeline/parse_step.h"
+#include "schema/pipeline/parse_stream.h"
 #include "schema/pipeline/pipeline.h"
 
 namespace mlc::pipeline {
@@ -23,9 +24,14 @@ class Builder {
 
   void build(ObjectReader& top) {
     if (const Json* v = top.required("inputs"); expect(v, Kind::Object, "inputs")) read_inputs(*v);
+    std::optional<StreamText> stream;
+    if (const Json* v = top.optional("stream"); v && expect(v, Kind::Object, "stream")) {
+      stream = read_stream(*v, problems_);
+      for (const StreamText::Carried& carried : stream->carry) add_value({carried.value.text}, carried.value.where);
+    }
     if (!read_steps(top)) return;
     if (const Json* v = top.required("outputs"); expect(v, Kind::Array, "outputs")) read_outputs(*v);
-    if (const Json* v = top.optional("stream")) problems_.add(5007, v->where(), "'stream' is not in this version");
+    if (stream) set_stream(*stream);
     check_use();
     check_forms();
     check_assets();
@@ -52,6 +58,47 @@ class Builder {
     }
     for (const Json& step : v->items()) read_step(step);
     return true;
+  }
+
+  // What the names of a stream mean, once all values are known.
+  void set_stream(const StreamText& text) {
+    Stream stream = text.numbers;
+    const auto input = ids_.find(text.input.text);
+    const bool is_input = input != ids_.end() && std::find(p_.inputs.begin(), p_.inputs.end(), input->second) != p_.inputs.end();
+    if (!text.input.text.empty() && !is_input)
+      problems_.add(5005, text.input.where, "the stream cuts " + quoted(text.input.text) + ", which is no input of the pipeline");
+    if (is_input) cut_input(stream, input->second, text.input.where);
+    std::vector<bool> is_made(p_.values.size(), false);
+    for (const Step& step : p_.steps)
+      for (const ValueId id : step.out) is_made[id] = !is_decoder(step.what);
+    for (const StreamText::Carried& carried : text.carry) {
+      const auto from = use(carried.from.text, carried.from.where);
+      if (!from) continue;
+      if (!is_made[*from] || p_.values[*from].kind != ValueKind::Tensor)
+        problems_.add(5005, carried.from.where, "the stream carries " + quoted(carried.from.text) + ", which is no array that a step computes");
+      stream.carry.push_back({ids_.find(carried.value.text)->second, *from, carried.shape, carried.value.where});
+    }
+    for (const ValueId id : p_.outputs)
+      if (const ValueKind kind = p_.values[id].kind; kind == ValueKind::Boxes || kind == ValueKind::Image)
+        problems_.add(5007, text.where, "a stream whose answer " + quoted(p_.values[id].name) + " is " + (kind == ValueKind::Boxes ? "boxes" : "a file") + " is not in this version");
+    p_.stream = std::move(stream);
+  }
+
+  // The input is a sound, all of it goes through one decoder, and there is no other.
+  void cut_input(Stream& stream, ValueId input, Position where) {
+    stream.input = input;
+    const std::string name = quoted(p_.values[input].name);
+    if (p_.inputs.size() > 1) problems_.add(5007, where, "a pipeline with a stream that has inputs beside " + name + " is not in this version");
+    size_t readers = 0;
+    const DecodeAudio* audio = nullptr;
+    for (const Step& step : p_.steps) {
+      if (std::find(step.in.begin(), step.in.end(), input) == step.in.end()) continue;
+      ++readers;
+      audio = std::get_if<DecodeAudio>(&step.what);
+      if (audio) stream.sound = step.out[0], stream.rate = audio->rate;
+    }
+    if (readers != 1 || !audio) problems_.add(5005, where, "the stream cuts " + name + ", which one step 'decode_audio' must take and no other");
+    else if (audio->channels == Channels::Keep) problems_.add(5007, where, "a stream of several channels (\"keep\") is not in this version");
   }
 
   bool expect(const Json* v, Kind kind, std::string_view key) {
@@ -163,6 +210,8 @@ class Builder {
       read_tokenize(r, *kind, std::move(step));
     else if (kind->form == InputForm::Preset)
       read_log_mel(r, *kind, std::move(step), index);
+    else if (kind->form == InputForm::None)
+      read_constant(r, *kind, std::move(step), index);
     else if (kind->form == InputForm::Boxes)
       read_boxes(r, *kind, std::move(step), index);
     else
@@ -207,6 +256,17 @@ class Builder {
       from = to;
     }
     previous_ = from;
+  }
+
+  void read_constant(ObjectReader& r, const StepKind& kind, Step step, size_t index) {
+    Value out;
+    step.what = kind.parse(r, out, out);
+    const Json* named = r.optional("out");
+    out.name = named ? r.string(named, "out") : "steps[" + std::to_string(index) + "]";
+    r.finish();
+    step.out = {add_value(std::move(out), named ? named->where() : step.where)};
+    previous_ = step.out[0];
+    p_.steps.push_back(std::move(step));
   }
 
   // One value in, one out.
@@ -566,6 +626,7 @@ class Builder {
       case InputForm::Tensor:
       case InputForm::Fed:
       case InputForm::Preset:
+      case InputForm::None:
       case InputForm::Named:
       case InputForm::Boxes:
         if (in.kind != ValueKind::Tensor) refuse("an array");

@@ -520,6 +520,7 @@ constexpr StepKind kKinds[] = {
     {"column", InputForm::Tensor, column},
     {"new_axis", InputForm::Tensor, new_axis},
     {"transpose", InputForm::Tensor, transpose},
+    {"constant", InputForm::None, parse_constant},
     {"fit", InputForm::Tensor, sound::fit},
     {"frame", InputForm::Tensor, sound::frame},
     {"window", InputForm::Tensor, sound::window},

@@ -20,6 +20,7 @@ enum class InputForm {
   Fed,      // "generate": an object of names in, one value out
   Items,    // "for_each": an object of names of lists
   Preset,   // a tensor; the step stands for several
+  None,     // nothing: it makes an array of what the file says
 };
 
 // A value that a step takes beside its input, under a key of its own.
@@ -49,6 +50,9 @@ Op parse_unletterbox(ObjectReader& r, const Value& in, Value& out);
 Op parse_detections(ObjectReader& r, const Value& in, Value& out);
 Op parse_draw(ObjectReader& r, const Value& in, Value& out);
 Op parse_image_out(ObjectReader& r, const Value& in, Value& out);
+
+// One that takes nothing (parse_stream.cpp).
+Op parse_constant(ObjectReader& r, const Value& in, Value& out);
 
 // "labels" and "label_offset" of steps that name classes.
 void read_labels(ObjectReader& r, std::string& labels, int64_t& offset);

@@ -93,6 +93,8 @@ std::vector<Section> sections(const Pipeline& p) {
     for (const uint32_t k : all[by].steps)
       for (const ValueId id : p.steps[k].in) read(id, by);
   for (const ValueId id : p.outputs) read(id, kNone);
+  if (p.stream)
+    for (const Stream::Carried& carried : p.stream->carry) read(carried.from, kNone);
   for (size_t k = 0; k < all.size(); ++k) all[k].in = std::move(in[k]).take(), all[k].out = std::move(out[k]).take();
   return all;
 }

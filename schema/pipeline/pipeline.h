@@ -24,6 +24,8 @@ inline constexpr size_t kMaxSteps = 1000, kMaxInputs = 1000;  // of one pipeline
 inline constexpr size_t kMaxPrograms = 64;  // that a file names
 inline constexpr int64_t kMaxGenerated = 1 << 16;  // tokens of one step
 inline constexpr size_t kMaxStarts = 4096, kMaxCarried = 1024;
+inline constexpr size_t kMaxConstant = 4096;  // numbers of one step
+inline constexpr int64_t kMaxChunk = int64_t{1} << 26;  // samples of a stream that one run takes
 inline constexpr int64_t kMaxBatch = 1 << 16;
 inline constexpr int64_t kMaxTextBoxes = 10'000;  // that one step finds
 inline constexpr double kMaxUnclipRatio = 4;
@@ -69,6 +71,24 @@ struct Step {
   Op what;
 };
 
+// A pipeline that runs once for each chunk of a sound.
+struct Stream {
+  // A result that is another value in the next run; in the first one that is zeros.
+  struct Carried {
+    ValueId value = 0, from = 0;
+    std::optional<std::vector<int64_t>> shape;  // null: as the program that takes it has it
+    Position where;
+  };
+  ValueId input = 0, sound = 0;      // `sound` is what the only decoder of the input makes
+  uint32_t rate = 1;                 // samples per second
+  int64_t hop = 1, context = 0;      // samples of a chunk, and those of the ones before that stand in front of it
+  bool pads = false;                 // the last chunk, where it is not whole, with zeros; else it is dropped
+  std::vector<Carried> carry;
+  Position where;
+
+  int64_t window() const { return context + hop; }  // samples that a run takes
+};
+
 struct Pipeline {
   std::string name;  // "default" where the file has one pipeline only
   std::vector<Value> values;
@@ -76,6 +96,7 @@ struct Pipeline {
   std::vector<Step> steps;
   std::string file;  // as messages name it
   bool is_body = false;  // of a for_each: its inputs are tensors
+  std::optional<Stream> stream = {};
 
   const Value& value(ValueId id) const { return values[id]; }
 };

@@ -289,6 +289,14 @@ struct Cut {
   bool upright = false;  // parts of quadrangles that are at least 1.5 times as high as wide are turned
 };
 
+// Numbers that the file says: one, or a list of them.
+struct Constant {
+  DType dtype = DType::F32;
+  bool is_list = false;
+  std::vector<int64_t> whole;  // of integer types
+  std::vector<double> real;    // of the others
+};
+
 struct Pipeline;
 
 // The steps of `body` for each item of lists of equal length.
@@ -302,7 +310,7 @@ struct Batch {
 };
 
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
-                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Transpose, Boxes, Nms, Unletterbox,
+                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Transpose, Constant, Boxes, Nms, Unletterbox,
                         Fit, Frame, Window, PreEmphasis, Stft, Mel, Log, MeanVar, Run, Generate, TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut,
                         TextBoxes, Cut, ForEach, Batch>;
 

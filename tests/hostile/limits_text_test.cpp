@@ -86,6 +86,24 @@ std::string generate(uint64_t starts, uint64_t carried) {
          tokens + R"(],"end":[2],"max":9,"carry":{)" + pairs + R"(},"out":"y"}],"outputs":["y"]})";
 }
 
+// A step with so many numbers.
+std::string constant(uint64_t numbers) {
+  std::string list;
+  for (uint64_t i = 0; i < numbers; ++i) list += i ? ",1" : "1";
+  return R"({"mlc_pipeline":1,"inputs":{"a":{"accept":["application/x-npy"]}},"steps":[{"op":"sigmoid","in":"a","out":"y"},{"op":"constant","type":"i64","value":[)" + list +
+         R"(],"out":"c"}],"outputs":["y","c"]})";
+}
+// A stream that carries so many values.
+std::string streamed(uint64_t carried) {
+  std::string pairs, inputs;
+  for (uint64_t i = 0; i < carried; ++i) {
+    const std::string name = "\"p" + std::to_string(i) + "\"";
+    pairs += (i ? "," : "") + name + R"(:"y")", inputs += "," + name + ":" + name;
+  }
+  return R"({"mlc_pipeline":1,"inputs":{"s":{"accept":["audio/wav"]}},"stream":{"input":"s","hop":1,"last":"pad","carry":{)" + pairs +
+         R"(}},"steps":[{"op":"decode_audio","in":"s","channels":"first","rate":1,"out":"x"},{"op":"run","program":"main","in":{"x":"x")" + inputs + R"(},"out":{"y":"y"}}],"outputs":["y"]})";
+}
+
 std::string good_statement() {
   Statement s;
   s.model_id = "org/name";
@@ -132,6 +150,8 @@ TEST_CASE("limits of pipelines") {
       {"pipeline.programs", 64, [](uint64_t n) { return reads_pipeline(programs(n)); }, "no object of 1 to 64 models"},
       {"pipeline.starts", 4'096, [](uint64_t n) { return reads_pipeline(generate(n, 1)); }, "no list of 1 to 4096 tokens"},
       {"pipeline.carried", 1'024, [](uint64_t n) { return reads_pipeline(generate(1, n)); }, "of at most 1024"},
+      {"pipeline.constant", 4'096, [](uint64_t n) { return reads_pipeline(constant(n)); }, "expected at most 4096"},
+      {"pipeline.stream-carried", 1'024, [](uint64_t n) { return reads_pipeline(streamed(n)); }, "no object of at most 1024 values"},
       {"pipeline.steps", 1'000, [](uint64_t n) { return reads_pipeline(steps(n)); }, "1001 steps, at most 1000"},
       {"pipeline.inputs", 1'000, [](uint64_t n) { return reads_pipeline(inputs(n)); }, "expected 1 to 1000"},
       {"list.lines", 1 << 20, [](uint64_t n) { return lines(std::string(n, '\n')); }, "at most 1048576", false, 96},

@@ -28,6 +28,7 @@ Result<HostTensor> unit_length(const HostTensor& in);
 Result<HostTensor> truncate(const Truncate& step, const HostTensor& in);
 Result<HostTensor> column(const Column& step, const HostTensor& in);
 Result<HostTensor> transpose(const Transpose& step, const HostTensor& in);
+Result<HostTensor> constant(const Constant& step);
 Result<HostTensor> fit(const Fit& step, const HostTensor& in);
 Result<HostTensor> frame(const Frame& step, const HostTensor& in);
 Result<HostTensor> window(const Window& step, const HostTensor& in);

@@ -63,6 +63,11 @@ Status run_array_steps(const Pipeline& p, std::vector<NamedTensor>& values) {
   };
   for (const Step& step : p.steps) {
     if (!is_array_step(step.what) || std::holds_alternative<Run>(step.what) || find(step.out[0])) continue;
+    if (const auto* what = std::get_if<Constant>(&step.what)) {
+      MLC_ASSIGN(HostTensor made, constant(*what));
+      values.push_back({p.value(step.out[0]).name, std::move(made)});
+      continue;
+    }
     const NamedTensor* in = find(step.in[0]);
     const NamedTensor* mask = step.in.size() > 1 ? find(step.in[1]) : nullptr;
     if (!in || (step.in.size() > 1 && !mask)) continue;

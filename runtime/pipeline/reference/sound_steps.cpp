@@ -158,6 +158,18 @@ Result<HostTensor> mean_var(const MeanVar& s, const HostTensor& in) {
   return out;
 }
 
+Result<HostTensor> constant(const Constant& step) {
+  const size_t count = step.whole.size() + step.real.size();
+  MLC_ASSIGN(HostTensor out, HostTensor::zeros(step.dtype, step.is_list ? std::vector<int64_t>{static_cast<int64_t>(count)} : std::vector<int64_t>{}));
+  for (size_t k = 0; k < count; ++k) {
+    if (step.dtype == DType::I64) out.as<int64_t>()[k] = step.whole[k];
+    if (step.dtype == DType::I32) out.as<int32_t>()[k] = static_cast<int32_t>(step.whole[k]);
+    if (step.dtype == DType::F64) out.as<double>()[k] = step.real[k];
+    if (step.dtype == DType::F32) out.as<float>()[k] = static_cast<float>(step.real[k]);
+  }
+  return out;
+}
+
 Result<HostTensor> transpose(const Transpose& s, const HostTensor& in) {
   const size_t size = bytes_of(in.dtype), rank = in.shape.size();
   if (size == 0 || s.order.size() != rank)
