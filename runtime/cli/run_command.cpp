@@ -2,6 +2,7 @@
 
 #include "base/cli/program.h"
 #include "base/cli/report.h"
+#include "base/counted.h"
 #include "runtime/cli/answers.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
@@ -9,6 +10,8 @@
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
 #include "runtime/cli/program_io.h"
+#include "runtime/cli/stream/stream_chunks.h"
+#include "runtime/cli/stream/stream_sound.h"
 
 namespace mlc::cli {
 namespace {
@@ -17,21 +20,60 @@ struct RunOptions {
   ContainerOptions container;
   VariantOptions variant;
   InputOptions input;
+  StreamOptions stream;
   std::string output;
   int64_t top = 0;
   bool as_json = false;
 };
+
+constexpr uint64_t kEndless = UINT32_MAX;  // runs of a stream, each of which has its own limits
 
 struct InUse {
   OpenModel model;
   OpenSession session;  // of the model
 };
 
+// What is said of every run.
+Report report_of(const OpenModel& model, const OpenSession& session) {
+  Report report;
+  report.json = {{"root", std::string("sha256:") + model.info.root},
+                 {"variant", session.info.variant},
+                 {"device", session.info.device},
+                 {"threads", session.info.threads},
+                 {"trust", model.info.trust},
+                 {"native_allowed", model.info.native_allowed != 0}};
+  if (const std::string added = fell_back(session); !added.empty()) report.json["fell_back"] = added;
+  return report;
+}
+
+// A sound in chunks: what each one gives is printed when it is there, and the report has the rest.
+Result<Report> run_stream(const RunOptions& o, OpenFiles& files, OpenModel& model, const StreamWork& work) {
+  if (!o.output.empty()) return Status(Code::Usage, "-o with --stream: each chunk is printed when it is there").hint("without --stream, -o writes the answers of all chunks");
+  MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
+  const uint64_t start = now_ns();
+  MLC_ASSIGN(const std::unique_ptr<StreamSound> sound, open_sound(work, files, memory));
+  const uint64_t pre_ns = now_ns() - start;
+  MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session()}));
+  say_what_crashed(model.info.file, session.info.variant);
+  MLC_ASSIGN(const StreamDone done, run_chunks(work, *sound, session.session.get()));
+  say_what_fell_back(session);
+  const uint64_t open_ns = model.open_ns + session.load_ns;
+  say_what_runs(model, session, counted(done.chunks, "chunk") + " · open " + ms_text(open_ns) + " · run " + ms_text(done.run_ns), o.as_json);
+  Report report = report_of(model, session);
+  report.json["chunks"] = done.chunks;
+  report.json["timings"] = {{"open_ns", open_ns}, {"pre_ns", pre_ns}, {"run_ns", done.run_ns}};
+  report.in_use = std::make_shared<const InUse>(InUse{std::move(model), std::move(session)});
+  return report;
+}
+
 Result<Report> run(const RunOptions& o, OpenFiles& files) {
   MLC_ASSIGN(OpenModel model, open_model(files));
   MLC_ASSIGN(mlio::Target target, choose_target(model, o.input));
   if (o.top > 0 && !target.pipeline) return Status(Code::Usage, "--top chooses among the classes of a pipeline, and this run gives bare arrays").hint("leave out --raw, or --top");
+  const StreamWork work{model, target, o.stream, o.input, o.variant.limits, o.top > 0 ? std::optional<int64_t>(o.top) : std::nullopt, o.as_json};
+  MLC_RETURN_IF_ERROR(check_stream(work));
   MLC_RETURN_IF_ERROR(check_variant(model, o.variant));
+  if (o.stream.is_on) return run_stream(o, files, model, work);
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
   const uint64_t start = now_ns();
   MLC_ASSIGN(std::vector<NamedTensor> inputs, make_inputs(model, target, o.input, files.inputs, memory));
@@ -57,18 +99,11 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   const uint64_t open_ns = model.open_ns + session.load_ns;
   say_what_runs(model, session, "open " + ms_text(open_ns) + " · pre " + ms_text(pre_ns) + " · run " + ms_text(run_ns) +
                                     " · post " + ms_text(done - ready - run_ns), o.as_json);
-  Report report;
+  Report report = report_of(model, session);
   const bool shows = o.output.empty() || holds_picture_alone(o.output);
   if (shows && !o.as_json) {
     MLC_ASSIGN(report.text, text_of(answers, budget));
   }
-  report.json = {{"root", std::string("sha256:") + model.info.root},
-                 {"variant", session.info.variant},
-                 {"device", session.info.device},
-                 {"threads", session.info.threads},
-                 {"trust", model.info.trust},
-                 {"native_allowed", model.info.native_allowed != 0}};
-  if (const std::string added = fell_back(session); !added.empty()) report.json["fell_back"] = added;
   if (!o.output.empty()) report.json["output_file"] = o.output;
   if (shows && o.as_json) {
     MLC_ASSIGN(report.json["outputs"], json_of(answers, budget));
@@ -91,10 +126,12 @@ void add_run_command(Program& program) {
   add_variant_options(command, o->variant);
   add_limit_options(command, o->variant.limits);
   command.add_option("-o,--output", o->output, "write the answers: .npz, .npy, .json, or .png the picture among them");
+  command.add_flag("--stream", o->stream.is_on, "run over a sound chunk by chunk, as the pipeline says, and print what each gives when it is there: a line each that begins with its time in seconds; with --json an object each");
+  command.add_option("--pcm", o->stream.pcm, "with --stream: the input is raw samples, FORM:RATE[:CHANNELS], as from a microphone: s16le:16000; FORM is u8, s16le, s24le, s32le, f32le or f64le");
   command.add_option("--top", o->top, "how many classes").within(1, 1000000);
   command.on_run([o] {
     return answer({"run", o->as_json, o->container, o->input.specs, o->output,
-                        {.limits = &o->variant.limits, .threads = o->variant.threads}},
+                        {.limits = &o->variant.limits, .count = o->stream.is_on ? kEndless : 1, .threads = o->variant.threads}},
                        [&](OpenFiles& files) { return run(*o, files); });
   });
 }

@@ -76,15 +76,40 @@ void InputFiles::open_ahead(const std::string& path) {
   ahead_.push_back(std::move(a));
 }
 
+std::optional<InputFiles::Ahead> InputFiles::take(const std::string& path) {
+  const auto found = std::find_if(ahead_.begin(), ahead_.end(), [&](const Ahead& a) { return a.path == path; });
+  if (found == ahead_.end()) return std::nullopt;
+  Ahead taken = std::move(*found);
+  ahead_.erase(found);
+  return taken;
+}
+
 Result<HostBuffer> InputFiles::read(const std::string& path, uint64_t most) {
-  for (auto a = ahead_.begin(); a != ahead_.end(); ++a) {
-    if (a->path != path) continue;
-    const int fd = a->fd, error = a->error;
-    ahead_.erase(a);
-    errno = error;
-    return fd >= 0 ? read_and_close(fd, path, most) : io_error(path, "open");
+  const std::optional<Ahead> ahead = take(path);
+  if (!ahead) return read_file(path, most);
+  errno = ahead->error;
+  return ahead->fd >= 0 ? read_and_close(ahead->fd, path, most) : io_error(path, "open");
+}
+
+Result<FileReader> InputFiles::reader(const std::string& path) {
+  if (path == "-") return FileReader(STDIN_FILENO, "standard input");
+  const std::optional<Ahead> ahead = take(path);
+  const int fd = ahead ? ahead->fd : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (ahead) errno = ahead->error;
+  if (fd < 0) return io_error(path, "open");
+  return FileReader(fd, path);
+}
+
+FileReader::~FileReader() {
+  if (fd_ > STDIN_FILENO) ::close(fd_);
+}
+
+Result<size_t> FileReader::read(std::span<std::byte> to) {
+  for (;;) {
+    const ssize_t got = ::read(fd_, to.data(), to.size());
+    if (got >= 0) return static_cast<size_t>(got);
+    if (errno != EINTR) return io_error(path_, "read");
   }
-  return read_file(path, most);
 }
 
 Result<FileWriter> FileWriter::create(const std::string& path) {

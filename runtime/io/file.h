@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdio>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/io/tensor.h"
@@ -12,6 +15,23 @@ namespace mlc::io {
 // The whole file. A missing or unreadable file is Code::NotFound; a directory is refused; Resource if there are more than
 // `most` bytes.
 Result<HostBuffer> read_file(const std::string& path, uint64_t most = UINT64_MAX);
+
+// A file that is read piece by piece, as far as it is there: a pipe, a device.
+class FileReader {
+ public:
+  // `fd` is closed at the end, unless it is standard input.
+  FileReader(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  FileReader(FileReader&& other) noexcept : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+  FileReader& operator=(FileReader&&) = delete;
+  ~FileReader();
+
+  // What is there next, at most as many bytes; waits until there is something. 0: the end.
+  Result<size_t> read(std::span<std::byte> to);
+
+ private:
+  int fd_;
+  std::string path_;
+};
 
 // Files that were opened before they are read, for a process that may open none later on.
 class InputFiles {
@@ -25,6 +45,8 @@ class InputFiles {
   // The whole file: the next one that was opened ahead by this path, or else opened now. Errors as read_file; Resource if
   // it has more than `most` bytes.
   Result<HostBuffer> read(const std::string& path, uint64_t most = UINT64_MAX);
+  // The same file, not yet read.
+  Result<FileReader> reader(const std::string& path);
 
  private:
   struct Ahead {
@@ -32,6 +54,9 @@ class InputFiles {
     int fd = -1;
     int error = 0;  // errno, where there is no fd
   };
+  // The next one of this path, which is then no longer among them.
+  std::optional<Ahead> take(const std::string& path);
+
   std::vector<Ahead> ahead_;
 };
 

@@ -244,6 +244,18 @@ pipeline::Programs programs_of(ModelRef m, MlcSession* session, const MlcRunOpti
     }
     return Status(Code::Internal, "program '{}' has no output '{}'", name, output);
   };
+  programs.zeros = [m](const std::string& name, const std::string& input) -> Result<HostTensor> {
+    MLC_ASSIGN(const uint32_t program, program_index(m, name));
+    for (uint32_t i = 0; i < program_at(m, program).num_inputs; ++i) {
+      const MlcPort port = port_at(m, program, false, i);
+      if (input != port.name) continue;
+      std::vector<int64_t> shape(port.extents, port.extents + port.rank);
+      if (port.list_depth > 0 || port.dtype == MLC_STR || std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent < 0; }))
+        return Status(Code::Malformed, "the stream of the pipeline carries '{}', and program '{}' does not say how large it is", input, name);
+      return HostTensor::zeros(static_cast<DType>(port.dtype), std::move(shape));
+    }
+    return Status(Code::Malformed, "the stream of the pipeline carries '{}', which program '{}' does not take", input, name);
+  };
   return programs;
 }
 

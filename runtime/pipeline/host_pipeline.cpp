@@ -7,6 +7,7 @@
 #include "runtime/io/media.h"
 #include "runtime/pipeline/host_steps.h"
 #include "runtime/pipeline/pipeline_run.h"
+#include "runtime/pipeline/stream_run.h"
 #include "schema/pipeline/lines.h"
 
 namespace mlc::pipeline {
@@ -227,9 +228,29 @@ std::vector<std::string> HostPipeline::programs() const {
 
 Result<std::vector<Answer>> HostPipeline::run(std::vector<NamedTensor> made, std::optional<int64_t> top, AnswerBudget& budget,
                                               const Programs& programs) const {
+  std::vector<HostTensor> none;
+  if (!description_.stream) return run_chunk(std::move(made), top, budget, programs, none);
+  const std::string& sound = description_.value(description_.stream->sound).name;
+  const auto found = std::find_if(made.begin(), made.end(), [&](const NamedTensor& t) { return t.name == sound; });
+  if (found == made.end()) return Status(Code::Internal, "no step has made '{}'", sound);
+  return run_all_chunks(*this, found->tensor, top, budget, programs);
+}
+
+Result<std::vector<Answer>> HostPipeline::run_chunk(std::vector<NamedTensor> made, std::optional<int64_t> top, AnswerBudget& budget,
+                                                    const Programs& programs, std::vector<HostTensor>& carried) const {
   PipelineRun run(description_, {assets_, top, budget, programs});
   MLC_RETURN_IF_ERROR(run.set(std::move(made)));
   MLC_RETURN_IF_ERROR(run.all_sections());
+  std::vector<HostTensor> next;
+  for (size_t k = 0; k < carried.size(); ++k) {
+    MLC_ASSIGN(const HostTensor* from, run.tensor(description_.stream->carry[k].from));
+    if (from->dtype != carried[k].dtype || from->shape != carried[k].shape)
+      return Status(Code::InputMismatch, 4001, "the stream carries '{}', which is {}, and '{}' has become {}", description_.value(description_.stream->carry[k].value).name,
+                    type_text(carried[k].dtype, carried[k].shape), description_.value(description_.stream->carry[k].from).name, type_text(from->dtype, from->shape));
+    MLC_ASSIGN(HostTensor copy, from->clone());
+    next.push_back(std::move(copy));
+  }
+  carried = std::move(next);
   std::vector<Answer> answers;
   for (const ValueId id : description_.outputs) {
     MLC_ASSIGN(Answer answer, run.take_answer(id));

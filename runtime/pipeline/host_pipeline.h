@@ -35,6 +35,8 @@ struct Programs {
   std::function<Result<std::vector<NamedTensor>>(const std::string& program, const std::vector<NamedTensor>& inputs)> run;
   // An output of a program that has run for nothing: of its type, with no rows; extents that the run decides are 0.
   std::function<Result<HostTensor>(const std::string& program, const std::string& output)> no_rows;
+  // An input of a program as it is before anything has run: of its type and extents, all of which are known (else Malformed).
+  std::function<Result<HostTensor>(const std::string& program, const std::string& input)> zeros;
 };
 
 // The text of a file: without a byte order mark.
@@ -61,8 +63,13 @@ class HostPipeline {
   std::vector<std::string> programs() const;
   // All steps behind `before`, whose tensors `made` are. `top` replaces the k of every top_k. Answers come in the order of the
   // file's "outputs", and are paid for from `budget`, as are tensors that are kept from one program to the next. Views among the
-  // answers are those of the last program.
+  // answers are those of the last program. A pipeline with a stream runs over the whole sound (run_all_chunks).
   Result<std::vector<Answer>> run(std::vector<NamedTensor> made, std::optional<int64_t> top, AnswerBudget& budget, const Programs& programs) const;
+
+  // One chunk of a stream: `made` has its samples and what is carried into it. `carried` is replaced by what is carried out of it, of the
+  // same types and shapes (else InputMismatch), unless the run fails.
+  Result<std::vector<Answer>> run_chunk(std::vector<NamedTensor> made, std::optional<int64_t> top, AnswerBudget& budget, const Programs& programs,
+                                        std::vector<HostTensor>& carried) const;
 
  private:
   // Puts the results of a step that takes texts into `made`, and what they take off `left`.

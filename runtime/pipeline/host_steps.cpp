@@ -34,6 +34,12 @@ io::ImageOptions options_of(const DecodeImage& s) {
   return o;
 }
 
+}  // namespace
+
+Result<HostTensor> decode_image(const DecodeImage& step, Bytes file, const io::DecodeLimits& limits) {
+  return io::decode_image(file, options_of(step), limits);
+}
+
 io::Channels channels_of(Channels c) {
   switch (c) {
     case Channels::First: return io::Channels::First;
@@ -55,17 +61,14 @@ bool better(double a, int64_t ia, double b, int64_t ib) {
   return (na || a == b) ? ia < ib : a > b;
 }
 
-}  // namespace
-
-Result<HostTensor> decode_image(const DecodeImage& step, Bytes file, const io::DecodeLimits& limits) {
-  return io::decode_image(file, options_of(step), limits);
+Status check_rate(uint32_t found, uint32_t taken) {
+  if (found == taken) return ok();
+  return Status(Code::InputMismatch, "audio has " + std::to_string(found) + " samples per second, the pipeline takes " + std::to_string(taken));
 }
 
 Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file, const io::DecodeLimits& limits) {
   MLC_ASSIGN(io::Audio audio, io::decode_wav(file, channels_of(step.channels), limits));
-  if (audio.rate != step.rate)
-    return Status(Code::InputMismatch, "audio has " + std::to_string(audio.rate) +
-                                           " samples per second, the pipeline takes " + std::to_string(step.rate));
+  MLC_RETURN_IF_ERROR(check_rate(audio.rate, step.rate));
   return std::move(audio.samples);
 }
 

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "runtime/io/limits.h"
+#include "runtime/io/wav.h"
 #include "runtime/pipeline/answer_budget.h"
 #include "runtime/pipeline/answers.h"
 #include "schema/pipeline/steps.h"
@@ -14,6 +15,10 @@ namespace mlc::pipeline {
 Result<HostTensor> decode_image(const DecodeImage& step, Bytes file, const io::DecodeLimits& limits = {});
 // f32 [samples], or [samples, channels] with Channels::Keep. A sample rate other than the step's is an error.
 Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file, const io::DecodeLimits& limits = {});
+
+// InputMismatch where a sound has another number of samples per second than the pipeline takes.
+Status check_rate(uint32_t found, uint32_t taken);
+io::Channels channels_of(Channels channels);
 
 // A list of texts [n], or one text [].
 struct TextList {

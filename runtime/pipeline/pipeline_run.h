@@ -43,12 +43,13 @@ class PipelineRun {
   // Internal: no step has made it. What was paid for it stays paid, and is added to `paid` if that is there.
   Result<RunValue> take(ValueId id, uint64_t* paid = nullptr);
   Result<Answer> take_answer(ValueId id);
+  // Internal: no step has made it.
+  Result<const HostTensor*> tensor(ValueId id) const;
 
  private:
   Status run_program(const Section& section, bool keeps);
   Status run_step(const Step& step);
   Status find_text(const Step& step, const TextBoxes& what, const HostTensor& map);
-  Result<const HostTensor*> tensor(ValueId id) const;
   const std::vector<std::string>& lines(const std::string& name) const;
 
   const Pipeline& p_;

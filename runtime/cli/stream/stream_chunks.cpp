@@ -1,0 +1,105 @@
+#include "runtime/cli/stream/stream_chunks.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "runtime/cli/answers.h"
+#include "runtime/cli/stream/stream_sound.h"
+#include "runtime/pipeline/stream_run.h"
+
+namespace mlc::cli {
+namespace {
+
+const pipeline::Pipeline& pipeline_of(const StreamWork& work) { return work.target.pipeline->description(); }
+
+const pipeline::DecodeAudio& decoder_of(const pipeline::Pipeline& p) {
+  const auto step = std::find_if(p.steps.begin(), p.steps.end(), [&](const pipeline::Step& s) { return !s.out.empty() && s.out[0] == p.stream->sound; });
+  return std::get<pipeline::DecodeAudio>(step->what);  // the parser has seen to it
+}
+
+// Everything of a chunk in one line.
+std::string text_line(double start_s, const std::string& text) {
+  char start[32];
+  std::snprintf(start, sizeof start, "%9.3f", start_s);
+  std::string line = start;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    if (end > at) line += "   " + text.substr(at, end - at);
+    at = end + 1;
+  }
+  return line + "\n";
+}
+
+// What follows waits for nothing: a reader has the line as soon as it is there.
+Status print_line(const std::string& line) {
+  const bool is_written = std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fflush(stdout) == 0;
+  return is_written ? ok() : Status(Code::NotFound, "the answer could not be written to standard output");
+}
+
+Status print_chunk(const StreamWork& work, const pipeline::Chunk& chunk, pipeline::AnswerBudget& budget) {
+  const double start_s = static_cast<double>(chunk.start) / pipeline_of(work).stream->rate;
+  if (!work.as_json) {
+    MLC_ASSIGN(const std::string text, text_of(chunk.answers, budget));
+    return print_line(printable_lines(text_line(start_s, text)));
+  }
+  Json json = {{"schema", "mlc.chunk/1"}, {"chunk", chunk.index}, {"start_s", start_s}};
+  MLC_ASSIGN(json["outputs"], json_of(chunk.answers, budget));
+  return print_line(line_of(json));
+}
+
+}  // namespace
+
+Status check_stream(const StreamWork& work) {
+  const StreamOptions& o = work.options;
+  if (!o.is_on && !o.pcm.empty()) return Status(Code::Usage, "--pcm says how the samples are written that --stream reads").hint("add --stream");
+  if (!o.is_on) return ok();
+  if (!work.target.pipeline) return Status(Code::Usage, "--stream cuts the sound of a pipeline into chunks, and this run has no pipeline").hint("leave out --stream");
+  if (!pipeline_of(work).stream)
+    return Status(Code::Usage, "--stream: pipeline '{}' has no 'stream', and runs once over its whole inputs", pipeline_of(work).name).hint("leave out --stream");
+  return ok();
+}
+
+Result<std::unique_ptr<StreamSound>> open_sound(const StreamWork& work, OpenFiles& files, InputMemory& memory) {
+  if (work.options.pcm.empty()) {
+    MLC_ASSIGN(std::vector<NamedTensor> inputs, make_inputs(work.model, work.target, work.input, files.inputs, memory));
+    for (NamedTensor& t : inputs)
+      if (t.name == pipeline_of(work).value(pipeline_of(work).stream->sound).name) return sound_of(std::move(t.tensor));
+    return Status(Code::Internal, "no step has made the sound");
+  }
+  MLC_ASSIGN(const io::PcmFormat format, io::parse_pcm_format(work.options.pcm));
+  const std::vector<std::string> names = input_names(work.model, work.target);
+  if (work.input.specs.size() != 1)
+    return Status(Code::Usage, "--pcm is of one input, and there are {}", work.input.specs.size()).hint("--input - reads raw samples from standard input");
+  MLC_ASSIGN(const io::InputSpec spec, io::parse_input_spec(work.input.specs[0], names));
+  if (spec.kind != io::InputSpec::Kind::File || !spec.array.empty())
+    return Status(Code::Usage, "--pcm is of a file or of standard input, and '{}' is none", work.input.specs[0]).hint("--input FILE, or --input -");
+  if (!spec.name.empty() && spec.name != names[0])
+    return Status(Code::InputMismatch, 4001, "'{}' is no input of the pipeline", spec.name).fact("it has " + names[0]);
+  MLC_ASSIGN(io::FileReader reader, files.inputs.reader(spec.path));
+  return sound_of(std::move(reader), format, decoder_of(pipeline_of(work)));
+}
+
+Result<StreamDone> run_chunks(const StreamWork& work, StreamSound& sound, MlcSession* session) {
+  StreamDone done;
+  MLC_ASSIGN(pipeline::AnswerBudget all, answer_budget(work.model, work.limits));
+  const pipeline::Programs to_open = mlio::programs_of(work.model, session, nullptr, all, done.run_ns);
+  MLC_ASSIGN(pipeline::StreamRun stream, pipeline::StreamRun::open(*work.target.pipeline, to_open, all));
+  for (bool is_end = false; !is_end;) {
+    MLC_ASSIGN(const std::span<const float> piece, sound.next());
+    is_end = piece.empty();
+    done.samples += piece.size();
+    if (is_end) stream.finish();
+    else MLC_RETURN_IF_ERROR(stream.push(piece));
+    while (stream.has_chunk()) {
+      pipeline::AnswerBudget budget = all;  // what a chunk takes beside the stream is gone when it is printed
+      const pipeline::Programs programs = mlio::programs_of(work.model, session, nullptr, budget, done.run_ns);
+      MLC_ASSIGN(const pipeline::Chunk chunk, stream.next(work.top, budget, programs));
+      MLC_RETURN_IF_ERROR(print_chunk(work, chunk, budget));
+      ++done.chunks;
+    }
+  }
+  if (done.chunks == 0) return pipeline::no_chunk(*pipeline_of(work).stream, done.samples);
+  return done;
+}
+
+}  // namespace mlc::cli

@@ -1,0 +1,39 @@
+// `mlrun --stream`: the answers of each chunk of a sound, printed as soon as they are there.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/cli/report.h"
+#include "runtime/cli/isolation.h"
+#include "runtime/cli/program_io.h"
+
+namespace mlc::cli {
+
+struct StreamOptions {
+  bool is_on = false;
+  std::string pcm;  // how raw samples are written; empty: the input is a file that says so itself
+};
+
+struct StreamWork {
+  const OpenModel& model;
+  const mlio::Target& target;
+  const StreamOptions& options;
+  const InputOptions& input;
+  const LimitOptions& limits;
+  std::optional<int64_t> top;
+  bool as_json;
+};
+
+// Usage where the pipeline has no stream, or the options do not fit each other.
+Status check_stream(const StreamWork& work);
+
+struct StreamDone {
+  uint64_t chunks = 0, samples = 0, run_ns = 0;
+};
+// Reads the sound and runs the chunks of it on the session. InputMismatch where there is none.
+class StreamSound;
+Result<std::unique_ptr<StreamSound>> open_sound(const StreamWork& work, OpenFiles& files, InputMemory& memory);
+Result<StreamDone> run_chunks(const StreamWork& work, StreamSound& sound, MlcSession* session);
+
+}  // namespace mlc::cli
