@@ -7,6 +7,7 @@ import re
 import struct
 
 import onnx_file
+import stream_test
 from tool_test import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -193,6 +194,9 @@ def tuned(t, ask):
     (t.dir / "p.tuning").write_text("\n".join(lines) + "\n")
     ask("build", "p.onnx", "-o", "p.mlc", "--target", "x86-64-v2", "--tuned", "p.tuning")
     ask("inspect", "p.mlc")
+    stream_test.sums(t)
+    stream_test.build(t)
+    ask("inspect", "s.mlc")
 
 
 def damaged(t, source, target):

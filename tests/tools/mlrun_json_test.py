@@ -4,6 +4,7 @@ import re
 import shutil
 
 import boxes_test
+import stream_test
 import text_pipeline_test
 from errors_test import EXAMPLE, PIPELINE
 from json_test import Fields, tables
@@ -11,7 +12,7 @@ from mlrun_test import IMAGES, container
 from onnx_file import list_of_maps, model, node, port
 from tool_test import main
 
-SECTIONS = ("run", "embed", "explain", "bench", "profile", "selftest", "probe", "completion")
+SECTIONS = ("run", "chunk", "embed", "explain", "bench", "profile", "selftest", "probe", "completion")
 # Not on every machine, or not of any file that the tools make here.
 UNSEEN = {
     "run": {"fell_back"}, "selftest": {"variants[].device"},  # with a device: gpu_test.py
@@ -85,6 +86,10 @@ def answers(t, fields):
     boxes(t)
     assert "media_type" in ask("boxes.mlc", "-i", "p.png")["outputs"]["drawn"]
     ask("boxes.mlc", "-i", "p.png", "-o", "a.png")
+    stream_test.sums(t)
+    stream_test.build(t)
+    *chunks, last = map(json.loads, t.run("mlrun", "s.mlc", "-i", "s.wav", "--stream", "--json").stdout.splitlines())
+    assert fields.look(last)["chunks"] == len([fields.look(chunk) for chunk in chunks]) == 4
     maps(t)
     ask("map.mlc", "-i", "zeros", "--dim", "n=1")
     ask("trust", "--list")

@@ -20,11 +20,13 @@ def write(path, arrays):
             z.writestr(name + ".npy", npy(kind, shape, values))
 
 
-def read(path):
-    """Name to (shape, values)."""
+def read(path, names=None):
+    """Name to (shape, values); `names`: of these alone."""
     result = {}
     with zipfile.ZipFile(path) as z:
         for entry in z.namelist():
+            if names and entry.removesuffix(".npy") not in names:
+                continue
             data = io.BytesIO(z.read(entry))
             data.seek(8)
             head = eval(data.read(struct.unpack("<H", data.read(2))[0]).decode(), {})  # noqa: what mlrun wrote
