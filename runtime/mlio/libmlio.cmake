@@ -1,7 +1,7 @@
 # libmlio.so with its one symbol. All of it is compiled with exceptions, of which there is one: that of an allocation that
 # failed finds its way to the table, which makes MLC_RESOURCE of it, and leaves nothing behind.
 set(parts mlc_base mlc_pipeline_schema mlc_tokenizer_schema mlc_tokenizer mlc_io mlc_pipeline mlc_services mlc_mlio)
-set(sources ${PROJECT_SOURCE_DIR}/runtime/mlio/mlio.cpp)
+set(sources ${PROJECT_SOURCE_DIR}/runtime/mlio/mlio.cpp ${PROJECT_SOURCE_DIR}/runtime/mlio/mlio_stream.cpp)
 add_library(mlio_shared SHARED)
 foreach(part ${parts})
   get_target_property(folder ${part} SOURCE_DIR)

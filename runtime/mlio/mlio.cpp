@@ -1,11 +1,8 @@
-// The C table over runner.h: options and tensors to the types of the C++ side, a Status to a code and an MlioError. The one
-// file of this library with exceptions, for it ends those of an allocation that failed.
+// The C table over runner.h: options and tensors to the types of the C++ side, a Status to a code and an MlioError. This and
+// mlio_stream.cpp have exceptions, for they end those of an allocation that failed.
 #include "runtime/mlio/mlio.h"
 
-#include <new>
-
-#include "runtime/api/sizes.h"
-#include "runtime/mlio/runner.h"
+#include "runtime/mlio/handles.h"
 #include "runtime/services/services.h"
 
 namespace mlc::api {
@@ -14,7 +11,6 @@ namespace mlc::api {
 template <> inline constexpr uint32_t kFirstSize<MlioPipelineInfo> = 32;
 template <> inline constexpr uint32_t kFirstSize<MlioInput> = 32;
 template <> inline constexpr uint32_t kFirstSize<MlioOutput> = 24;
-template <> inline constexpr uint32_t kFirstSize<MlioRunOptions> = 24;
 template <> inline constexpr uint32_t kFirstSize<MlioAnswersInfo> = 32;
 template <> inline constexpr uint32_t kFirstSize<MlioAnswer> = 96;
 template <> inline constexpr uint32_t kFirstSize<MlioClass> = 40;
@@ -30,7 +26,10 @@ using mlc::HostTensor;
 using mlc::Result;
 using mlc::Status;
 using mlc::api::fill;
+using mlc::mlio::fail;
+using mlc::mlio::guarded;
 using mlc::mlio::ModelRef;
+using mlc::mlio::no_memory;
 using mlc::pipeline::Classes;
 using mlc::pipeline::FoundBoxes;
 using mlc::pipeline::GivenInput;
@@ -38,26 +37,7 @@ using mlc::pipeline::ImageFile;
 using mlc::pipeline::Text;
 using mlc::pipeline::ValueKind;
 
-struct MlioError {
-  Status status;
-  std::string text;
-  bool is_kept = false;  // by this library, for when there is no memory
-};
-
-struct MlioPipeline {
-  ModelRef model;
-  mlc::mlio::Target target;
-  std::vector<std::vector<const char*>> media_types;  // of each input
-
-  const mlc::pipeline::Pipeline& description() const { return target.pipeline->description(); }
-};
-
-struct MlioAnswers {
-  mlc::mlio::Ran ran;
-  std::vector<std::vector<MlcString>> strings;  // of each answer that is an array of them
-};
-
-namespace {
+namespace mlc::mlio {
 
 MlioError& no_memory() {
   static MlioError error{Status(Code::Resource, "out of memory"), "error: out of memory", true};
@@ -72,17 +52,19 @@ int fail(Status status, MlioError** error) {
   return code;
 }
 
-// What `body` gives; MLC_RESOURCE where it finds no memory.
-template <class Body>
-int guarded(MlioError** error, Body body) {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-  } catch (const std::length_error&) {
+MlioAnswers* answers_of(Ran ran) {
+  auto answers = std::make_unique<MlioAnswers>(MlioAnswers{std::move(ran), {}});
+  for (const auto& a : answers->ran.answers) {
+    std::vector<MlcString>& strings = answers->strings.emplace_back();
+    if (const auto* t = std::get_if<HostTensor>(&a.value))
+      for (const std::string& s : t->strings) strings.push_back({s.data(), s.size()});
   }
-  if (error) *error = &no_memory();
-  return MLC_RESOURCE;
+  return answers.release();
 }
+
+}  // namespace mlc::mlio
+
+namespace {
 
 Status none(const char* what) { return Status(Code::Usage, "{}", what); }
 
@@ -221,13 +203,7 @@ int mlio_run(const MlioPipeline* p, MlcSession* session, const MlioRunOptions* o
     auto ran = mlc::mlio::run_pipeline(p->model, p->target, session, &*run, std::move(given),
                                        options->top > 0 ? std::optional<int64_t>(options->top) : std::nullopt);
     if (!ran) return fail(std::move(ran).status(), error);
-    auto answers = std::make_unique<MlioAnswers>(MlioAnswers{std::move(*ran), {}});
-    for (const auto& a : answers->ran.answers) {
-      std::vector<MlcString>& strings = answers->strings.emplace_back();
-      if (const auto* t = std::get_if<HostTensor>(&a.value))
-        for (const std::string& s : t->strings) strings.push_back(string_of(s));
-    }
-    *out = answers.release();
+    *out = mlc::mlio::answers_of(std::move(*ran));
     return static_cast<int>(MLC_OK);
   });
 }
@@ -238,7 +214,7 @@ int mlio_answers_info(const MlioAnswers* a, MlioAnswersInfo* out) {
   if (!a) return MLC_USAGE;
   MlioAnswersInfo info{};
   info.num_answers = static_cast<uint32_t>(a->ran.answers.size());
-  info.before_ns = a->ran.before_ns, info.run_ns = a->ran.run_ns, info.after_ns = a->ran.after_ns;
+  info.before_ns = a->ran.before_ns, info.run_ns = a->ran.run_ns, info.after_ns = a->ran.after_ns, info.first_sample = a->ran.first_sample;
   return fill(info, out);
 }
 
@@ -331,7 +307,9 @@ constexpr MlioApi kApi = {MLIO_API_VERSION, sizeof(MlioApi),   mlio_services,   
                           mlio_info,        mlio_input,        mlio_output,          mlio_run,      mlio_answers_release,
                           mlio_answers_info, mlio_answer,      mlio_num_classes,     mlio_class_at, mlio_line,
                           error_code,       error_text,        error_message,        error_number,  error_fact,
-                          error_help,       error_release,     mlio_box,             mlio_image};
+                          error_help,       error_release,     mlio_box,             mlio_image,
+                          mlc::mlio::stream_info, mlc::mlio::stream_open, mlc::mlio::stream_release, mlc::mlio::stream_push,
+                          mlc::mlio::stream_finish, mlc::mlio::stream_next, mlc::mlio::stream_reset};
 
 }  // namespace
 

@@ -24,6 +24,7 @@ extern "C" {
 typedef struct MlioPipeline MlioPipeline;
 typedef struct MlioAnswers MlioAnswers;
 typedef struct MlioError MlioError;
+typedef struct MlioStream MlioStream;
 
 enum { MLIO_ARRAY = 0, MLIO_CLASSES = 1, MLIO_TEXT = 2, MLIO_BOXES = 3, MLIO_IMAGE = 4 };
 
@@ -68,6 +69,7 @@ typedef struct MlioAnswersInfo {
   uint32_t size;
   uint32_t num_answers;
   uint64_t before_ns, run_ns, after_ns; /* decoding; the session's run; reading the results */
+  uint64_t first_sample;    /* of the chunk, where a stream gave it: context left out */
 } MlioAnswersInfo;
 
 typedef struct MlioAnswer {
@@ -100,6 +102,15 @@ typedef struct MlioBox {
   double score;
   MlcString label;          /* empty without labels */
 } MlioBox;
+
+/* What a pipeline with a stream cuts its input into (spec/pipeline.md, "Streams"). */
+typedef struct MlioStreamInfo {
+  uint32_t size;
+  const char* input;        /* name of the sound */
+  uint32_t rate;            /* samples per second that it has */
+  int32_t pads;             /* a last chunk that is not whole has zeros behind it; 0: it is dropped */
+  uint64_t hop, context;    /* samples of a chunk; those before it that stand in front */
+} MlioStreamInfo;
 
 /* A picture as the bytes of a file, which live as long as the answers. */
 typedef struct MlioImage {
@@ -147,6 +158,22 @@ typedef struct MlioApi {
   /* Of an answer MLIO_BOXES, best first; of one MLIO_IMAGE. */
   int (*box)(const MlioAnswers* answers, uint32_t answer, uint32_t index, MlioBox* out);
   int (*image)(const MlioAnswers* answers, uint32_t answer, MlioImage* out);
+
+  /* A sound that comes in pieces, through a pipeline with a stream: what is carried from one chunk to the next stays in the library.
+   * `run` takes the whole sound in place of that. MLC_NOT_FOUND where the pipeline has none. */
+  int (*stream_info)(const MlioPipeline* pipeline, MlioStreamInfo* out);
+  /* Used by one thread at a time, which runs nothing else on the session meanwhile. Pipeline and session outlive it. */
+  int (*stream_open)(const MlioPipeline* pipeline, MlcSession* session, MlioStream** out, MlioError** error);
+  void (*stream_release)(MlioStream* stream);
+  /* Any number of samples, of the rate of the stream and one channel; copied. MLC_USAGE behind stream_finish. */
+  int (*stream_push)(MlioStream* stream, const float* samples, uint64_t count, MlioError** error);
+  /* No more come: what is no whole chunk is the last one, or is dropped. */
+  int (*stream_finish)(MlioStream* stream);
+  /* Runs the next chunk; null where none is complete. After a failure it is the next one again. Options may be null. Arrays of
+   * answers are valid until the next call. */
+  int (*stream_next)(MlioStream* stream, const MlioRunOptions* options, MlioAnswers** out, MlioError** error);
+  /* Another sound: as the stream was opened. */
+  int (*stream_reset)(MlioStream* stream);
 } MlioApi;
 
 MLC_EXPORT const MlioApi* mlio_get_api(uint32_t version);

@@ -82,6 +82,7 @@ pipeline::Programs programs_of(ModelRef model, MlcSession* session, const MlcRun
 struct Ran {
   std::vector<pipeline::Answer> answers;  // arrays among them as results_of
   uint64_t before_ns = 0, run_ns = 0, after_ns = 0;
+  uint64_t first_sample = 0;  // of a chunk of a stream
 };
 Result<Ran> run_pipeline(ModelRef model, const Target& target, MlcSession* session, const MlcRunOptions* options,
                          std::vector<pipeline::GivenInput> given, std::optional<int64_t> top);

@@ -229,7 +229,7 @@ std::vector<std::string> HostPipeline::programs() const {
 Result<std::vector<Answer>> HostPipeline::run(std::vector<NamedTensor> made, std::optional<int64_t> top, AnswerBudget& budget,
                                               const Programs& programs) const {
   std::vector<HostTensor> none;
-  if (!description_.stream) return run_chunk(std::move(made), top, budget, programs, none);
+  if (!description_.stream) return run_chunk(std::move(made), top, budget, programs, {}, none);
   const std::string& sound = description_.value(description_.stream->sound).name;
   const auto found = std::find_if(made.begin(), made.end(), [&](const NamedTensor& t) { return t.name == sound; });
   if (found == made.end()) return Status(Code::Internal, "no step has made '{}'", sound);
@@ -237,11 +237,10 @@ Result<std::vector<Answer>> HostPipeline::run(std::vector<NamedTensor> made, std
 }
 
 Result<std::vector<Answer>> HostPipeline::run_chunk(std::vector<NamedTensor> made, std::optional<int64_t> top, AnswerBudget& budget,
-                                                    const Programs& programs, std::vector<HostTensor>& carried) const {
+                                                    const Programs& programs, const std::vector<HostTensor>& carried, std::vector<HostTensor>& next) const {
   PipelineRun run(description_, {assets_, top, budget, programs});
   MLC_RETURN_IF_ERROR(run.set(std::move(made)));
   MLC_RETURN_IF_ERROR(run.all_sections());
-  std::vector<HostTensor> next;
   for (size_t k = 0; k < carried.size(); ++k) {
     MLC_ASSIGN(const HostTensor* from, run.tensor(description_.stream->carry[k].from));
     if (from->dtype != carried[k].dtype || from->shape != carried[k].shape)
@@ -250,7 +249,6 @@ Result<std::vector<Answer>> HostPipeline::run_chunk(std::vector<NamedTensor> mad
     MLC_ASSIGN(HostTensor copy, from->clone());
     next.push_back(std::move(copy));
   }
-  carried = std::move(next);
   std::vector<Answer> answers;
   for (const ValueId id : description_.outputs) {
     MLC_ASSIGN(Answer answer, run.take_answer(id));

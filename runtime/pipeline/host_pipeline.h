@@ -66,10 +66,10 @@ class HostPipeline {
   // answers are those of the last program. A pipeline with a stream runs over the whole sound (run_all_chunks).
   Result<std::vector<Answer>> run(std::vector<NamedTensor> made, std::optional<int64_t> top, AnswerBudget& budget, const Programs& programs) const;
 
-  // One chunk of a stream: `made` has its samples and what is carried into it. `carried` is replaced by what is carried out of it, of the
-  // same types and shapes (else InputMismatch), unless the run fails.
+  // One chunk of a stream: `made` has its samples and what is carried into it, which `carried` has too; `next` gets what is carried out
+  // of it, of the same types and shapes (else InputMismatch).
   Result<std::vector<Answer>> run_chunk(std::vector<NamedTensor> made, std::optional<int64_t> top, AnswerBudget& budget, const Programs& programs,
-                                        std::vector<HostTensor>& carried) const;
+                                        const std::vector<HostTensor>& carried, std::vector<HostTensor>& next) const;
 
  private:
   // Puts the results of a step that takes texts into `made`, and what they take off `left`.

@@ -133,7 +133,7 @@ bool StreamRun::has_chunk() const {
   return fresh() >= static_cast<uint64_t>(stream().hop) || (is_finished_ && stream().pads && fresh() > 0);
 }
 
-Result<Chunk> StreamRun::next(std::optional<int64_t> top, AnswerBudget& budget, const Programs& programs) {
+Result<Chunk> StreamRun::run_chunk(std::optional<int64_t> top, AnswerBudget& budget, const Programs& programs) {
   if (!has_chunk()) return Status(Code::Internal, "the stream has no chunk");
   const Pipeline& p = pipeline_->description();
   std::vector<NamedTensor> made;
@@ -146,11 +146,15 @@ Result<Chunk> StreamRun::next(std::optional<int64_t> top, AnswerBudget& budget, 
     MLC_ASSIGN(HostTensor view, HostTensor::view(t.dtype, t.shape, t.data.data(), t.data.size()));
     made.push_back({p.value(stream().carry[k].value).name, std::move(view)});
   }
-  Chunk chunk{index_, index_ * static_cast<uint64_t>(stream().hop), {}};
-  MLC_ASSIGN(chunk.answers, pipeline_->run_chunk(std::move(made), top, budget, programs, carried_));
+  Chunk chunk{index_, index_ * static_cast<uint64_t>(stream().hop), {}, {}};
+  MLC_ASSIGN(chunk.answers, pipeline_->run_chunk(std::move(made), top, budget, programs, carried_, chunk.carried));
+  return chunk;
+}
+
+void StreamRun::pass(Chunk& chunk) {
+  carried_.swap(chunk.carried);
   ++index_;
   at_ = std::min(at_ + static_cast<size_t>(stream().hop), samples_.size());
-  return chunk;
 }
 
 Result<std::vector<Answer>> run_all_chunks(const HostPipeline& pipeline, const HostTensor& sound, std::optional<int64_t> top, AnswerBudget& budget,
@@ -166,7 +170,8 @@ Result<std::vector<Answer>> run_all_chunks(const HostPipeline& pipeline, const H
     if (at + hop >= samples) run.finish();
     if (!run.has_chunk()) continue;
     const uint64_t before = budget.left();
-    MLC_ASSIGN(Chunk chunk, run.next(top, budget, programs));
+    MLC_ASSIGN(Chunk chunk, run.run_chunk(top, budget, programs));
+    run.pass(chunk);
     if (are_numbers(chunk.answers)) budget.give_back(before - budget.left());
     MLC_RETURN_IF_ERROR(all.add(std::move(chunk)));
   }

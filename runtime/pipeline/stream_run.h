@@ -3,7 +3,10 @@
 //
 //   auto stream = StreamRun::open(host, programs, budget);
 //   stream->push(samples);                       // any number of them
-//   while (stream->has_chunk()) auto chunk = stream->next({}, budget, programs);
+//   while (stream->has_chunk()) {
+//     auto chunk = stream->run_chunk({}, budget, programs);
+//     stream->pass(*chunk);                      // the next one
+//   }
 //   stream->finish();                            // and once more: the last chunk, where the stream pads it
 #pragma once
 
@@ -18,6 +21,7 @@ namespace mlc::pipeline {
 struct Chunk {
   uint64_t index = 0, start = 0;  // `start`: its first sample, context left out
   std::vector<Answer> answers;    // views among them until the next run
+  std::vector<HostTensor> carried;  // into the next one, in the order of Stream::carry
 };
 
 class StreamRun {
@@ -31,8 +35,10 @@ class StreamRun {
   // Nothing more comes. What is no whole chunk is one, or is dropped, as the stream says.
   void finish() { is_finished_ = true; }
   bool has_chunk() const;
-  // Runs it. After a failure the stream is where it was. Internal where there is none.
-  Result<Chunk> next(std::optional<int64_t> top, AnswerBudget& budget, const Programs& programs);
+  // Runs it, and leaves the stream where it is. Internal where there is none.
+  Result<Chunk> run_chunk(std::optional<int64_t> top, AnswerBudget& budget, const Programs& programs);
+  // Goes on behind this chunk, which has just run. Does not fail.
+  void pass(Chunk& chunk);
   // As it was opened: samples that wait and what is carried are forgotten.
   void reset();
 

@@ -213,6 +213,33 @@ def inspect_tells_of_the_stream(t):
     assert "stream  speech at 100 Hz, hop 4, context 3, last drop, carry state" in t.run("mlpack", "inspect", "s.mlc").stdout
 
 
+def constants_are_what_the_file_says(t):
+    """Each type, alone and as a list; one of them is what a model takes."""
+    sums(t)
+    text = description()
+    del text["stream"]
+    made = {"f32": 0.1, "f64": [0.1, -3], "i32": [-(1 << 31), (1 << 31) - 1], "i64": 9007199254740991, "none": []}
+    constants = [{"op": "constant", "type": name.replace("none", "i64"), "value": value, "out": name} for name, value in made.items()]
+    text["steps"][1:1] = [{"op": "constant", "type": "f32", "value": [0.25, -2], "out": "flat"}, {"op": "new_axis", "in": "flat", "at": 0, "out": "state"}, *constants]
+    text["steps"][-2]["in"] = "steps[0]"
+    text["steps"].insert(-1, {"op": "fit", "in": "x", "samples": HOP + CONTEXT, "out": "seven"})
+    text["steps"][-1]["in"] = {"x": "seven", "state": "state"}
+    text["outputs"] = ["both", "next", *made]
+    build(t, text=text)
+    for variant in [v["name"] for v in t.json("mlrun", "explain", "s.mlc")["variants"] if v["answer"] == "fits"]:
+        found = t.json("mlrun", "run", "s.mlc", "-i", "s.wav", "--variant", variant, stderr=None)["outputs"]
+        assert found["both"]["data"][-2:] == [0.25, -2], found["both"]
+        assert {name: (found[name]["dtype"], found[name]["shape"], found[name]["data"]) for name in made} == {
+            "f32": ("f32", [], [struct.unpack("<f", struct.pack("<f", 0.1))[0]]), "f64": ("f64", [2], [0.1, -3]), "i32": ("i32", [2], made["i32"]),
+            "i64": ("i64", [], [made["i64"]]), "none": ("i64", [0], [])}, found
+    for constant, why in (({"type": "i32", "value": 1 << 31}, "'value' of step 'constant' is 2147483648, expected -2147483648 to 2147483647"),
+                          ({"type": "i64", "value": 0.5}, "expected a whole number"), ({"type": "u8", "value": 1}, "'type' of step 'constant' is 'u8'"),
+                          ({"type": "f32"}, "lacks 'value'")):
+        text["steps"][1] = {"op": "constant", "out": "flat", **constant}
+        stderr = build(t, text=text, code=2).stderr
+        assert why in stderr and "p.json:1:" in stderr, stderr
+
+
 def speech_is_where_it_was_recorded(t):
     source, speech, recorded = (MODELS / name for name in ("silero_vad_v5.onnx", "speech_goforward.wav", "expected/silero_vad_v5.speech_goforward.npz"))
     if not (source.is_file() and speech.is_file() and recorded.is_file()):
@@ -234,4 +261,4 @@ def speech_is_where_it_was_recorded(t):
 if __name__ == "__main__":
     main([a_chunk_sees_what_was_before_it_and_what_is_carried, a_context_may_be_longer_than_a_chunk_or_none, raw_samples_come_in_pieces_of_any_size,
           classes_of_all_chunks_are_rows, what_does_not_fit_a_stream_is_told, mistakes_of_a_stream_have_a_place, inspect_tells_of_the_stream,
-          speech_is_where_it_was_recorded])
+          constants_are_what_the_file_says, speech_is_where_it_was_recorded])

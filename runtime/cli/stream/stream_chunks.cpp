@@ -93,7 +93,8 @@ Result<StreamDone> run_chunks(const StreamWork& work, StreamSound& sound, MlcSes
     while (stream.has_chunk()) {
       pipeline::AnswerBudget budget = all;  // what a chunk takes beside the stream is gone when it is printed
       const pipeline::Programs programs = mlio::programs_of(work.model, session, nullptr, budget, done.run_ns);
-      MLC_ASSIGN(const pipeline::Chunk chunk, stream.next(work.top, budget, programs));
+      MLC_ASSIGN(pipeline::Chunk chunk, stream.run_chunk(work.top, budget, programs));
+      stream.pass(chunk);
       MLC_RETURN_IF_ERROR(print_chunk(work, chunk, budget));
       ++done.chunks;
     }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -406,4 +407,133 @@ TEST_CASE("Each allocation fails once: an error, nothing lost, and the next call
     mlio().release(pipeline);
     CHECK_MESSAGE(live == before, "allocation ", nth);
   }
+}
+
+namespace {
+
+// The program gives back the samples that it sees.
+MlcModel windows() {
+  return {{{"pipeline.json",
+            R"({"mlc_pipeline": 1, "inputs": {"speech": {"accept": ["audio/wav"]}},
+                "stream": {"input": "speech", "hop": 2, "context": 1, "last": "pad"}, "steps": [
+                {"op": "decode_audio", "in": "speech", "channels": "first", "rate": 100, "out": "numbers"},
+                {"op": "run", "program": "default", "in": {"numbers": "numbers"}, "out": {"scores": "scores"}}],
+               "outputs": ["scores"]})"}}};
+}
+
+struct Seen {
+  uint64_t first_sample = 0;
+  std::vector<float> samples;
+  bool operator==(const Seen&) const = default;
+};
+// Whatever is complete; stops at a failure.
+int take_all(MlioStream* stream, std::vector<Seen>& seen, MlioError** error) {
+  for (;;) {
+    MlioAnswers* answers = nullptr;
+    if (const int code = mlio().stream_next(stream, nullptr, &answers, error); code != MLC_OK || !answers) return code;
+    auto info = sized<MlioAnswersInfo>();
+    auto answer = sized<MlioAnswer>();
+    REQUIRE(mlio().answers_info(answers, &info) == MLC_OK);
+    REQUIRE(mlio().answer(answers, 0, &answer) == MLC_OK);
+    const auto* values = static_cast<const float*>(answer.array.data);
+    const int64_t left = allocations_left;
+    allocations_left = -1;
+    seen.push_back({info.first_sample, {values, values + answer.array.bytes / sizeof(float)}});
+    allocations_left = left;
+    mlio().answers_release(answers);
+  }
+}
+
+const std::vector<Seen> kSeen = {{0, {0, 1, 2}}, {2, {2, 3, 4}}, {4, {4, 5, 0}}};
+const float kSound[] = {1, 2, 3, 4, 5};
+
+}  // namespace
+
+TEST_CASE("A sound in pieces of any size gives the same chunks, behind a failure too, and again after a reset") {
+  MlcModel m = windows();
+  MlioPipeline* pipeline = nullptr;
+  MlioStream* stream = nullptr;
+  MlioError* error = nullptr;
+  MlcSession session;
+  REQUIRE_MESSAGE(mlio().open(&fake(), &m, nullptr, &pipeline, &error) == MLC_OK, mlio().error_text(error));
+  auto info = sized<MlioStreamInfo>();
+  REQUIRE(mlio().stream_info(pipeline, &info) == MLC_OK);
+  CHECK((std::string(info.input) == "speech" && info.rate == 100 && info.hop == 2 && info.context == 1 && info.pads));
+  REQUIRE(mlio().stream_open(pipeline, &session, &stream, &error) == MLC_OK);
+  for (size_t size : {1, 2, 3, 5}) {
+    std::vector<Seen> seen;
+    for (size_t at = 0; at < 5; at += size) {
+      REQUIRE(mlio().stream_push(stream, kSound + at, std::min<size_t>(size, 5 - at), &error) == MLC_OK);
+      session.code = MLC_CANCELLED;  // the chunk is the next one again
+      const int code = take_all(stream, seen, &error);
+      CHECK((code == MLC_OK || code == MLC_CANCELLED));
+      mlio().error_release(error), error = nullptr;
+      session.code = MLC_OK;
+      CHECK(take_all(stream, seen, &error) == MLC_OK);
+    }
+    REQUIRE(mlio().stream_finish(stream) == MLC_OK);
+    CHECK(take_all(stream, seen, &error) == MLC_OK);
+    CHECK(seen == kSeen);
+    CHECK(mlio().stream_push(stream, kSound, 1, &error) == MLC_USAGE);
+    CHECK(std::string(mlio().error_message(error)) == "the stream is finished, and takes no more samples");
+    mlio().error_release(error), error = nullptr;
+    REQUIRE(mlio().stream_reset(stream) == MLC_OK);
+  }
+  mlio().stream_release(stream);
+  mlio().release(pipeline);
+
+  Open none;
+  CHECK(mlio().stream_info(none.pipeline, &info) == MLC_NOT_FOUND);
+  CHECK(mlio().stream_open(none.pipeline, &session, &stream, &error) == MLC_NOT_FOUND);
+  CHECK((stream == nullptr && std::string(mlio().error_message(error)).find("has no 'stream'") != std::string::npos));
+  mlio().error_release(error);
+  CHECK(mlio().stream_info(nullptr, &info) == MLC_USAGE);
+  CHECK(mlio().stream_open(nullptr, &session, &stream, nullptr) == MLC_USAGE);
+  CHECK(mlio().stream_push(nullptr, kSound, 1, nullptr) == MLC_USAGE);
+  CHECK(mlio().stream_next(nullptr, nullptr, nullptr, nullptr) == MLC_USAGE);
+  CHECK((mlio().stream_finish(nullptr) == MLC_USAGE && mlio().stream_reset(nullptr) == MLC_USAGE));
+  mlio().stream_release(nullptr);
+}
+
+TEST_CASE("Each allocation of a stream fails once: an error, nothing lost, and the chunks are the same") {
+  MlcModel m = windows();
+  MlcSession session;
+  session.values.reserve(8), session.shape.reserve(8);
+  MlioPipeline* pipeline = nullptr;
+  REQUIRE(mlio().open(&fake(), &m, nullptr, &pipeline, nullptr) == MLC_OK);
+  bool done = false;
+  for (int64_t nth = 0; !done; ++nth) {
+    REQUIRE(nth < 100000);
+    const int64_t before = live;
+    {
+      MlioStream* stream = nullptr;
+      MlioError* error = nullptr;
+      std::vector<Seen> seen;
+      bool failed = false;
+      const auto again = [&](auto call) {  // with memory, where there was none
+        int code = call();
+        if (code == MLC_RESOURCE) {
+          allocations_left = -1, failed = true;
+          mlio().error_release(error), error = nullptr;
+          code = call();
+        }
+        return code;
+      };
+      allocations_left = nth;
+      int code = again([&] { return mlio().stream_open(pipeline, &session, &stream, &error); });
+      if (code == MLC_OK) code = again([&] { return mlio().stream_push(stream, kSound, 3, &error); });
+      if (code == MLC_OK) code = again([&] { return take_all(stream, seen, &error); });
+      if (code == MLC_OK) code = again([&] { return mlio().stream_push(stream, kSound + 3, 2, &error); });
+      if (code == MLC_OK) code = mlio().stream_finish(stream);
+      if (code == MLC_OK) code = again([&] { return take_all(stream, seen, &error); });
+      allocations_left = -1;
+      done = !failed;
+      CHECK_MESSAGE(code == MLC_OK, nth, ": ", mlio().error_text(error));
+      CHECK_MESSAGE(seen == kSeen, "allocation ", nth);
+      mlio().error_release(error);
+      mlio().stream_release(stream);
+    }
+    CHECK_MESSAGE(live == before, "allocation ", nth);
+  }
+  mlio().release(pipeline);
 }
