@@ -15,6 +15,7 @@ from ._model import (Box, Dim, Line, Model, PipelineInput, PipelineOutput, Port,
 if _TYPE_CHECKING:
     from ._async import Run
     from ._build import build
+    from ._stream import Chunk, Stream
 
 
 def __getattr__(name: str) -> object:
@@ -23,6 +24,10 @@ def __getattr__(name: str) -> object:
         from ._async import Run as found
     elif name == "build":
         from ._build import build as found  # type: ignore[assignment]
+    elif name in ("Chunk", "Stream"):
+        from . import _stream
+
+        found = getattr(_stream, name)  # type: ignore[misc]
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found
@@ -38,8 +43,8 @@ _core.set_hooks(_errors.make, _arrays.convert, _arrays.strings, _arrays.string_a
 
 __version__: str = _core.version()
 __all__ = [
-    "BadSignature", "Box", "Cancel", "Cancelled", "DeviceTensor", "Dim", "Error", "Expired", "InputMismatch", "InternalError", "Line",
+    "BadSignature", "Box", "Cancel", "Chunk", "Cancelled", "DeviceTensor", "Dim", "Error", "Expired", "InputMismatch", "InternalError", "Line",
     "Malformed", "Model", "NoVariant", "NotFound", "PipelineInput", "PipelineOutput", "Port", "ResourceError", "Run", "Scored",
-    "Selftest", "SelftestFailed", "Session", "Tensor", "ThreadPool", "TrustError", "Unsigned", "Unsupported", "Untrusted",
+    "Selftest", "SelftestFailed", "Session", "Stream", "Tensor", "ThreadPool", "TrustError", "Unsigned", "Unsupported", "Untrusted",
     "UsageError", "build", "empty", "open",
 ]

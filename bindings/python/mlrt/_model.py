@@ -15,6 +15,7 @@ from ._errors import NoVariant, UsageError
 
 if TYPE_CHECKING:
     from ._async import Run
+    from ._stream import Stream
 
 PathOrBytes = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
 _VERIFY = {"auto": 0, "full": 1, "copy": 2, "lazy": 3}
@@ -282,6 +283,33 @@ class _Runner:
             return isinstance(value, str) and types.get(name) == ("text/plain",)
         return chosen, 0, {name: value if is_text(name, value) else _file_bytes(value) for name, value in given.items()}
 
+    def stream(self, pieces: Any = None, /, *, pipeline: str | None = None, top: int = 0, cancel: _core.Cancel | None = None,
+               time_limit: float | None = None, tensors: bool = False, **named: Any) -> Stream:
+        """A sound in pieces, through a pipeline with a stream: `for chunk in model.stream(speech=pieces)`, where `pieces` gives
+        arrays of any length (or is one), or `stream = model.stream()` with `stream.push(samples)` and `stream.finish()`.
+
+        The options are those of `run`, for each chunk. A model takes a session of its own for each stream."""
+        from ._stream import Stream as Made  # takes longer to load than a model
+
+        model, session = self._of(), self._own_session()
+        chosen = model._pipeline(pipeline or "")
+        if chosen is None:
+            raise UsageError("this container has no pipeline", help="mlpack build --pipeline puts one in")
+        made = _core.Stream(session._runs, chosen)
+        known = made.info()[0]
+        if pieces is not None:
+            named = {known: pieces, **named}
+        for name in named:
+            if name != known:
+                raise UsageError(f"'{name}' is not what the stream cuts", facts=(f"it cuts '{known}'",))
+        given = named.get(known)
+        given = [given] if hasattr(given, "ndim") else given
+        limit = 0 if time_limit is None else _nanoseconds(time_limit)
+        return Made(made, _answers, given, (top, cancel, limit, _on_host(tensors)))
+
+    def _own_session(self) -> Session:
+        raise NotImplementedError
+
     def __call__(self, inputs: Any, /, **options: Any) -> Any:
         """The answer to one file, or picture: that of the pipeline if it has one answer, else all of them by name."""
         answers = self.run(inputs, **options)
@@ -297,6 +325,9 @@ class Session(_Runner):
 
     def _of(self) -> Model:
         return self._model
+
+    def _own_session(self) -> Session:
+        return self
 
     @property
     def variant(self) -> str:
@@ -348,6 +379,9 @@ class Model(_Runner):
 
     def _of(self) -> Model:
         return self
+
+    def _own_session(self) -> Session:
+        return self.session()
 
     # What the file says.
 

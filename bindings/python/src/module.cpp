@@ -6,6 +6,7 @@
 #include "hooks.h"
 #include "model.h"
 #include "pipeline.h"
+#include "stream.h"
 #include "tensor.h"
 
 namespace mlrt {
@@ -46,5 +47,6 @@ NB_MODULE(_core, m) {
   add_device_tensor(m);
   add_model(m);
   add_pipeline(m);
+  add_stream(m);
   add_async(m);
 }

@@ -11,10 +11,6 @@
 namespace mlrt {
 namespace {
 
-struct ReleaseAnswers {
-  void operator()(MlioAnswers* a) const { mlio().answers_release(a); }
-};
-
 constexpr uint64_t kTupleBytes = 192;  // about, with the numbers in it
 
 nb::list rows_of(const MlioAnswers* answers, uint32_t index, uint32_t num_rows, const char* name, CopyBound& bound) {
@@ -120,6 +116,22 @@ nb::list Pipeline::outputs() const {
   return out;
 }
 
+nb::list answers_of(const Session& session, const MlioAnswers& answers, bool tensors) {
+  const MlioAnswers* made = &answers;
+  nb::list out;
+  CopyBound bound(session.model());
+  auto a = sized<MlioAnswer>();
+  for (uint32_t i = 0; mlio().answer(made, i, &a) == MLC_OK; ++i) {
+    const char* kind = kind_name(a.kind);
+    if (a.kind == MLIO_CLASSES) out.append(nb::make_tuple(a.name, kind, rows_of(made, i, a.num_rows, a.name, bound)));
+    else if (a.kind == MLIO_TEXT) out.append(nb::make_tuple(a.name, kind, lines_of(made, i, a.num_rows, a.name, bound)));
+    else if (a.kind == MLIO_BOXES) out.append(nb::make_tuple(a.name, kind, boxes_of(made, i, a.num_rows, a.name, bound)));
+    else if (a.kind == MLIO_IMAGE) out.append(nb::make_tuple(a.name, kind, file_of(made, i, a.name, bound)));
+    else out.append(nb::make_tuple(a.name, kind, session.output(a.array, nb::none(), tensors, bound)));
+  }
+  return out;
+}
+
 nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given, uint32_t top, const Cancel* cancel,
                       uint64_t time_limit_ns, bool tensors) {
   Inputs arrays;
@@ -158,18 +170,7 @@ nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given
   interruptible.check(error);
   check(code, error);
   const std::unique_ptr<MlioAnswers, ReleaseAnswers> answers(made);
-  nb::list out;
-  CopyBound bound(session.model());
-  auto a = sized<MlioAnswer>();
-  for (uint32_t i = 0; mlio().answer(made, i, &a) == MLC_OK; ++i) {
-    const char* kind = kind_name(a.kind);
-    if (a.kind == MLIO_CLASSES) out.append(nb::make_tuple(a.name, kind, rows_of(made, i, a.num_rows, a.name, bound)));
-    else if (a.kind == MLIO_TEXT) out.append(nb::make_tuple(a.name, kind, lines_of(made, i, a.num_rows, a.name, bound)));
-    else if (a.kind == MLIO_BOXES) out.append(nb::make_tuple(a.name, kind, boxes_of(made, i, a.num_rows, a.name, bound)));
-    else if (a.kind == MLIO_IMAGE) out.append(nb::make_tuple(a.name, kind, file_of(made, i, a.name, bound)));
-    else out.append(nb::make_tuple(a.name, kind, session.output(a.array, nb::none(), tensors, bound)));
-  }
-  return out;
+  return answers_of(session, *answers, tensors);
 }
 
 void add_pipeline(nb::module_& m) {

@@ -28,7 +28,12 @@ class Pipeline {
   MlioPipeline* handle_ = nullptr;
 };
 
+struct ReleaseAnswers {
+  void operator()(MlioAnswers* a) const { mlio().answers_release(a); }
+};
+
 // Answers as (name, kind, value): an array, [[(label or None, score, index)]], [(text, score)].
+nb::list answers_of(const Session& session, const MlioAnswers& answers, bool tensors);
 nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict inputs, uint32_t top, const Cancel* cancel,
                       uint64_t time_limit_ns, bool tensors);
 

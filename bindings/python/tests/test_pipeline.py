@@ -113,6 +113,82 @@ class Faces(unittest.TestCase):
         self.assertEqual(model.run(photo=np.zeros((9, 7, 3), np.uint8))["faces"], [])
 
 
+class Chunks(unittest.TestCase):
+    HOP, CONTEXT = 4, 3
+
+    @classmethod
+    def setUpClass(cls):
+        from onnx_file import model, node, port, tensor
+        width = cls.HOP + cls.CONTEXT
+        nodes = [node("Concat", ["x", "state"], ["both"], axis=1), node("MatMul", ["x", "ones"], ["sum"]), node("Mul", ["state", "half"], ["less"]),
+                 node("Add", ["less", "sum"], ["next"])]
+        constants = [tensor("ones", "f32", [width, 1], np.ones(width, np.float32).tobytes()), tensor("half", "f32", [], np.float32(0.5).tobytes())]
+        (support.SCRATCH / "sums.onnx").write_bytes(model(nodes, [port("x", "f32", [1, width]), port("state", "f32", [1, 2])],
+                                                          [port("both", "f32", [1, width + 2]), port("next", "f32", [1, 2])], constants))
+        steps = [{"op": "decode_audio", "in": "speech", "channels": "first", "rate": 100}, {"op": "new_axis", "at": 0, "out": "x"},
+                 {"op": "run", "program": "main", "in": {"x": "x", "state": "state"}, "out": {"both": "both", "next": "next"}}]
+        stream = {"input": "speech", "hop": cls.HOP, "context": cls.CONTEXT, "last": "pad", "carry": {"state": "next"}}
+        (support.SCRATCH / "sums.json").write_text(json.dumps({"mlc_pipeline": 1, "inputs": {"speech": {"accept": ["audio/wav"]}}, "stream": stream,
+                                                               "steps": steps, "outputs": ["both"]}))
+        cls.model = mlrt.open(support.container("sums", "--pipeline", str(support.SCRATCH / "sums.json")))
+        cls.samples = np.random.default_rng(3).integers(-200, 200, 18).astype(np.int16)
+
+    def wav(self):
+        data = self.samples.tobytes()
+        return (b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 100, 200, 2, 16) + b"data" +
+                struct.pack("<I", len(data)) + data)
+
+    def expected(self):
+        rows, state = [], np.zeros(2, np.float32)
+        around = np.concatenate([np.zeros(self.CONTEXT), self.samples / 32768, np.zeros(self.HOP)]).astype(np.float32)
+        for at in range(0, len(self.samples), self.HOP):
+            window = around[at:at + self.HOP + self.CONTEXT]
+            rows.append(np.concatenate([window, state]))
+            state = state / 2 + window.sum()
+        return np.array(rows)
+
+    def test_pieces_of_any_length_give_the_same_chunks(self):
+        sound, want = (self.samples / 32768).astype(np.float32), self.expected()
+        np.testing.assert_array_equal(self.model.run(speech=self.wav())["both"], want[:, None])
+        for size in (1, 4, 5, 18):
+            pieces = (sound[at:at + size] for at in range(0, len(sound), size))
+            chunks = list(self.model.stream(speech=pieces))
+            np.testing.assert_array_equal([chunk["both"][0] for chunk in chunks], want)
+            self.assertEqual([chunk.start for chunk in chunks], [0.0, 0.04, 0.08, 0.12, 0.16])
+        self.assertEqual(len(list(self.model.stream(sound.astype(np.float64)))), 5)
+
+    def test_a_stream_is_pushed_finished_and_begun_again(self):
+        sound, want = (self.samples / 32768).astype(np.float32), self.expected()
+        stream = self.model.stream()
+        self.assertEqual((stream.input, stream.rate, stream.hop, stream.context, stream.pads), ("speech", 100, 4, 3, True))
+        for _ in range(2):
+            self.assertEqual(stream.push(sound[:3]), [])
+            chunks = stream.push(sound[3:9]) + stream.push(sound[9:])
+            self.assertEqual(len(chunks), 4)
+            chunks += stream.finish()
+            np.testing.assert_array_equal([chunk["both"][0] for chunk in chunks], want)
+            with self.assertRaises(mlrt.UsageError):
+                stream.push(sound)
+            stream.reset()
+        # Two at once do not see each other's state.
+        one, other = self.model.stream(), self.model.stream()
+        for at in range(0, 16, 4):
+            a, b = one.push(sound[at:at + 4]), other.push(-sound[at:at + 4])
+            np.testing.assert_array_equal(a[0]["both"], -b[0]["both"])
+
+    def test_what_does_not_fit_is_told(self):
+        with self.assertRaisesRegex(TypeError, "divided by 32768"):
+            self.model.stream().push(self.samples)
+        with self.assertRaises(TypeError):
+            self.model.stream().push(np.zeros((2, 2), np.float32))
+        with self.assertRaises(mlrt.UsageError):
+            self.model.stream(sound=[])
+        with self.assertRaises(mlrt.NotFound):
+            mlrt.open(support.digits()).stream()
+        with self.assertRaises(mlrt.UsageError):
+            mlrt.open(support.relu()).stream()
+
+
 class Words(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
