@@ -11,6 +11,7 @@
 #include "packager/compile/code_cache.h"
 #include "packager/compile/expand.h"
 #include "packager/compile/golden/golden.h"
+#include "packager/compile/source/golden_chunks.h"
 #include "packager/compile/source/sources.h"
 #include "packager/compile/programs.h"
 #include "packager/compile/weights.h"
@@ -157,7 +158,8 @@ class Build {
       if (program.is_pipeline && !options.none) {
         MLC_ASSIGN(options.texts, vectors_of_texts(sources_.pipelines, program.function));
       }
-      options.takes_pictures = program.is_pipeline && options.texts.empty();
+      if (program.is_pipeline && !options.none) options.chunks = vectors_of_chunks(sources_.pipelines.parsed, program.function);
+      options.takes_pictures = program.is_pipeline && options.texts.empty() && options.chunks.empty();
       if (!options.none) options.work = work;
       options.tolerance = options_.tolerance;
       options.progress = counted("golden vectors of " + program.function.name, "steps");

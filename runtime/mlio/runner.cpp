@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "base/checked.h"
 #include "runtime/api/sized.h"
 #include "schema/pipeline/pipeline.h"
 
@@ -244,7 +245,7 @@ pipeline::Programs programs_of(ModelRef m, MlcSession* session, const MlcRunOpti
     }
     return Status(Code::Internal, "program '{}' has no output '{}'", name, output);
   };
-  programs.zeros = [m](const std::string& name, const std::string& input) -> Result<HostTensor> {
+  programs.zeros = [m, &budget](const std::string& name, const std::string& input) -> Result<HostTensor> {
     MLC_ASSIGN(const uint32_t program, program_index(m, name));
     for (uint32_t i = 0; i < program_at(m, program).num_inputs; ++i) {
       const MlcPort port = port_at(m, program, false, i);
@@ -252,6 +253,9 @@ pipeline::Programs programs_of(ModelRef m, MlcSession* session, const MlcRunOpti
       std::vector<int64_t> shape(port.extents, port.extents + port.rank);
       if (port.list_depth > 0 || port.dtype == MLC_STR || std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent < 0; }))
         return Status(Code::Malformed, "the stream of the pipeline carries '{}', and program '{}' does not say how large it is", input, name);
+      uint64_t elements = 1;
+      for (const int64_t extent : shape) elements = checked_mul(elements, static_cast<uint64_t>(extent)).value_or(UINT64_MAX);
+      MLC_RETURN_IF_ERROR(budget.take(elements, bytes_of(static_cast<DType>(port.dtype)), input));
       return HostTensor::zeros(static_cast<DType>(port.dtype), std::move(shape));
     }
     return Status(Code::Malformed, "the stream of the pipeline carries '{}', which program '{}' does not take", input, name);

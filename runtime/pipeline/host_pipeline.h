@@ -35,7 +35,8 @@ struct Programs {
   std::function<Result<std::vector<NamedTensor>>(const std::string& program, const std::vector<NamedTensor>& inputs)> run;
   // An output of a program that has run for nothing: of its type, with no rows; extents that the run decides are 0.
   std::function<Result<HostTensor>(const std::string& program, const std::string& output)> no_rows;
-  // An input of a program as it is before anything has run: of its type and extents, all of which are known (else Malformed).
+  // An input of a program as it is before anything has run: of its type and extents, all of which are known (else Malformed); paid
+  // for from the budget of the run.
   std::function<Result<HostTensor>(const std::string& program, const std::string& input)> zeros;
 };
 

@@ -97,7 +97,7 @@ Result<StreamRun> StreamRun::open(const HostPipeline& pipeline, const Programs& 
   MLC_RETURN_IF_ERROR(budget.take(static_cast<uint64_t>(p.stream->window()), 2 * sizeof(float), "the chunks of the stream"));
   for (const Stream::Carried& carried : p.stream->carry) {
     MLC_ASSIGN(HostTensor first, first_of(p, carried.value, programs));
-    MLC_RETURN_IF_ERROR(budget.take(first.data.size(), 2, p.value(carried.value).name));  // and the next one
+    MLC_RETURN_IF_ERROR(budget.take(first.data.size(), p.value(carried.value).name));  // what is carried next
     run.carried_.push_back(std::move(first));
   }
   run.reset();

@@ -213,6 +213,16 @@ def inspect_tells_of_the_stream(t):
     assert "stream  speech at 100 Hz, hop 4, context 3, last drop, carry state" in t.run("mlpack", "inspect", "s.mlc").stdout
 
 
+def golden_vectors_are_chunks_that_follow_each_other(t):
+    sums(t)
+    build(t)
+    found = t.json("mlpack", "inspect", "s.mlc")["golden"]
+    assert [g["name"] for g in found if g["program"] == "default"] == ["default/first chunk", "default/second chunk", "default/silence behind"], found
+    assert "4 vectors" in t.run("mlrun", "selftest", "s.mlc").stdout
+    t.run("mlpack", "build", "sums.onnx", "--pipeline", "p.json", "-o", "again.mlc", "--target", "native")
+    assert t.json("mlpack", "inspect", "again.mlc")["root"] == t.json("mlpack", "inspect", "s.mlc")["root"]
+
+
 def constants_are_what_the_file_says(t):
     """Each type, alone and as a list; one of them is what a model takes."""
     sums(t)
@@ -261,4 +271,5 @@ def speech_is_where_it_was_recorded(t):
 if __name__ == "__main__":
     main([a_chunk_sees_what_was_before_it_and_what_is_carried, a_context_may_be_longer_than_a_chunk_or_none, raw_samples_come_in_pieces_of_any_size,
           classes_of_all_chunks_are_rows, what_does_not_fit_a_stream_is_told, mistakes_of_a_stream_have_a_place, inspect_tells_of_the_stream,
+          golden_vectors_are_chunks_that_follow_each_other,
           constants_are_what_the_file_says, speech_is_where_it_was_recorded])

@@ -221,6 +221,29 @@ class GoldenMaker {
     return set;
   }
 
+  Result<GoldenSet> of_chunks() {
+    GoldenSet set;
+    std::vector<nest::Tensor> before;  // what the chunk before gave, to the bit
+    for (GivenVector vector : options_.chunks) {
+      for (const auto& [input, output] : vector.carried)
+        for (size_t k = 0; k < before.size(); ++k)
+          if (oracle_.arrays[oracle_.outputs[k]].name == output) vector.arrays[input] = before[k];
+      auto golden = answered(vector, kLargeWork);
+      if (!golden.ok()) {
+        if (golden.status().code == Code::Internal) return std::move(golden).status().note("golden vector");
+        add_reason(set.left_out, vector.source, golden.status().message);
+        break;
+      }
+      before = golden->outputs;
+      golden->name = vector.source;
+      if (set.vectors.empty()) see_what_shows(*golden);
+      *golden = settled(std::move(*golden));
+      shorten(golden->outputs);
+      set.vectors.push_back(std::move(*golden));
+    }
+    return set;
+  }
+
   Result<GoldenSet> drawn_ones() {
     GoldenSet set;
     if (options_.takes_pictures) set.vectors = pictures();
@@ -633,7 +656,13 @@ Result<GoldenSet> make_golden(const nest::Function& oracle, const GoldenOptions&
     set.ranges = maker.ranges();
     return set;
   }
-  MLC_ASSIGN(GoldenSet set, !options.given.empty() ? maker.given() : !options.texts.empty() ? maker.of_texts() : maker.drawn_ones());
+  GoldenSet set;
+  if (!options.chunks.empty()) {
+    MLC_ASSIGN(set, maker.of_chunks());
+  }
+  if (set.vectors.empty()) {
+    MLC_ASSIGN(set, !options.given.empty() ? maker.given() : !options.texts.empty() ? maker.of_texts() : maker.drawn_ones());
+  }
   const bool some = !set.vectors.empty();
   const char* const why = maker.has_work_left() ? kJumps : kNoWorkToShake;
   if (options.takes_pictures)

@@ -47,6 +47,7 @@ struct GoldenVector {
 struct GivenVector {
   std::string source;  // the file, for messages
   std::map<std::string, nest::Tensor> arrays;
+  std::map<std::string, std::string> carried = {};  // inputs that are outputs of the vector before it, by name
 };
 
 struct GoldenOptions {
@@ -55,6 +56,8 @@ struct GoldenOptions {
   std::vector<GivenVector> given;  // instead of drawn ones
   // Likewise, what texts became, named by `source`: the first must be answered, others are left out where they are too much work.
   std::vector<GivenVector> texts;
+  // Likewise, chunks of a stream, in order and named by `source`; others are drawn where the first has no answer.
+  std::vector<GivenVector> chunks;
   bool none = false;               // no vectors, only what values inputs take
   double tolerance = 1e-3;  // relative to the largest output
   double work = 1.2e11;     // of the interpreter and of the search for sizes, in the interpreter's units (InterpretOptions::work)
