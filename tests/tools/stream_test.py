@@ -163,6 +163,10 @@ def what_does_not_fit_a_stream_is_told(t):
     assert "add --stream" in refused(2, "-i", "s.pcm", "--pcm", "s16le:100")
     assert "without --stream, -o writes the answers of all chunks" in refused(2, "--stream", "-i", "s.wav", "-o", "s.npz")
     assert "cannot open 'gone.pcm'" in refused(3, "--stream", "-i", "gone.pcm", "--pcm", "s16le:100")
+    for command in ("bench", "profile"):
+        told = t.run("mlrun", command, "s.mlc", "-i", "s.wav", "--duration", "20ms", "--warmup", "0s", code=2).stderr
+        assert "one run of this pipeline is a chunk of a stream" in told, told
+        t.run("mlrun", command, "s.mlc", "--duration", "20ms", "--warmup", "0s")
     assert "this run has no pipeline" in refused(2, "--stream", "--raw", "-i", "random")
     text = description()
     del text["stream"]

@@ -66,6 +66,9 @@ Result<BenchInputs> bench_inputs(const OpenModel& model, const mlio::Target& tar
     for (const std::string& name : names) several.facts.push_back(name);
     return std::move(several).hint("--raw --program " + names.front());
   }
+  if (!o.specs.empty() && target.pipeline && target.pipeline->description().stream)
+    return Status(Code::Usage, "one run of this pipeline is a chunk of a stream, which begins with what the one before carries, and no file is that")
+        .hint("without an input the chunk is that of the golden vector");
   if (!o.specs.empty()) {
     in.from = "given";
     MLC_ASSIGN(in.owned, make_inputs(model, target, o, files, memory));
