@@ -65,7 +65,8 @@ std::string stream_text(const pipeline::Pipeline& p) {
 }
 Json stream_json(const pipeline::Pipeline& p) {
   const pipeline::Stream& s = *p.stream;
-  Json json = {{"input", p.value(s.input).name}, {"rate", s.rate}, {"hop", s.hop}, {"context", s.context}, {"last", s.pads ? "pad" : "drop"}, {"carry", Json::object()}};
+  Json json = {{"input", p.value(s.input).name}, {"rate", s.rate}, {"hop", s.hop}, {"context", s.context}, {"last", s.pads ? "pad" : "drop"}};
+  json["carry"] = Json::object();
   for (const pipeline::Stream::Carried& each : s.carry) json["carry"][p.value(each.value).name] = p.value(each.from).name;
   return json;
 }

@@ -195,15 +195,18 @@ class Expander {
     };
     const size_t rank = array.shape.size();
     if (carried.shape && carried.shape->size() != rank)
-      return misfit("whose 'shape' has " + counted(carried.shape->size(), "extent") + ", and the program takes " + std::to_string(rank), "as many as the program takes");
+      return misfit("whose 'shape' has " + counted(carried.shape->size(), "extent") + ", and the program takes " + std::to_string(rank),
+          "as many as the program takes");
     for (size_t axis = 0; axis < rank; ++axis) {
       if (carried.shape) {
         const int64_t given = (*carried.shape)[axis];
         if (array.shape[axis]->is_const() && array.shape[axis]->i != given)
-          return misfit("whose extent " + std::to_string(axis) + " is " + std::to_string(given) + ", and the program takes " + std::to_string(array.shape[axis]->i), "the extents of the program");
+          return misfit("whose extent " + std::to_string(axis) + " is " + std::to_string(given) + ", and the program takes " +
+              std::to_string(array.shape[axis]->i), "the extents of the program");
         array.shape[axis] = ctx_.integer(given);
       } else if (!array.shape[axis]->is_const()) {
-        return misfit("whose extent " + std::to_string(axis) + " is free in the program", "\"" + value.name + "\": {\"from\": \"" + pipeline_.value(carried.from).name + "\", \"shape\": [...]}");
+        return misfit("whose extent " + std::to_string(axis) + " is free in the program", "\"" + value.name + "\": {\"from\": \"" +
+            pipeline_.value(carried.from).name + "\", \"shape\": [...]}");
       }
     }
     // Another section may take it too, and has what this one knows.
@@ -771,7 +774,8 @@ Status check_carried(const Pipeline& p, const Known& known) {
     for (size_t axis = 0; fits && axis < to->second.shape.size(); ++axis)
       fits = from->second.shape[axis].value_or(*to->second.shape[axis]) == *to->second.shape[axis];
     if (fits) continue;
-    add_problem(problems, Status(Code::Usage, 5009, place_of(p, carried.where) + "the stream carries '" + p.value(carried.value).name + "', which is " + shown(to->second) + ", and '" +
+    add_problem(problems, Status(Code::Usage, 5009, place_of(p, carried.where) + "the stream carries '" + p.value(carried.value).name + "', which is " +
+        shown(to->second) + ", and '" +
                                                         p.value(carried.from).name + "' is " + shown(from->second)));
   }
   return problems;

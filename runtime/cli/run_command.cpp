@@ -48,7 +48,8 @@ Report report_of(const OpenModel& model, const OpenSession& session) {
 
 // A sound in chunks: what each one gives is printed when it is there, and the report has the rest.
 Result<Report> run_stream(const RunOptions& o, OpenFiles& files, OpenModel& model, const StreamWork& work) {
-  if (!o.output.empty()) return Status(Code::Usage, "-o with --stream: each chunk is printed when it is there").hint("without --stream, -o writes the answers of all chunks");
+  if (!o.output.empty())
+    return Status(Code::Usage, "-o with --stream: each chunk is printed when it is there").hint("without --stream, -o writes the answers of all chunks");
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
   const uint64_t start = now_ns();
   MLC_ASSIGN(const std::unique_ptr<StreamSound> sound, open_sound(work, files, memory));
@@ -126,8 +127,10 @@ void add_run_command(Program& program) {
   add_variant_options(command, o->variant);
   add_limit_options(command, o->variant.limits);
   command.add_option("-o,--output", o->output, "write the answers: .npz, .npy, .json, or .png the picture among them");
-  command.add_flag("--stream", o->stream.is_on, "run over a sound chunk by chunk, as the pipeline says, and print what each gives when it is there: a line each that begins with its time in seconds; with --json an object each");
-  command.add_option("--pcm", o->stream.pcm, "with --stream: the input is raw samples, FORM:RATE[:CHANNELS], as from a microphone: s16le:16000; FORM is u8, s16le, s24le, s32le, f32le or f64le");
+  command.add_flag("--stream", o->stream.is_on,
+      "run over a sound chunk by chunk, as the pipeline says, and print what each gives when it is there: a line each that begins with its time in seconds; with --json an object each");
+  command.add_option("--pcm", o->stream.pcm,
+      "with --stream: the input is raw samples, FORM:RATE[:CHANNELS], as from a microphone: s16le:16000; FORM is u8, s16le, s24le, s32le, f32le or f64le");
   command.add_option("--top", o->top, "how many classes").within(1, 1000000);
   command.on_run([o] {
     return answer({"run", o->as_json, o->container, o->input.specs, o->output,

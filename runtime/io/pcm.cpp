@@ -36,7 +36,8 @@ Result<PcmFormat> parse_pcm_format(std::string_view text) {
     bool is_float;
     uint32_t bits;
   };
-  static constexpr Known kKnown[] = {{"u8", false, 8}, {"s16le", false, 16}, {"s24le", false, 24}, {"s32le", false, 32}, {"f32le", true, 32}, {"f64le", true, 64}};
+  static constexpr Known kKnown[] = {{"u8", false, 8}, {"s16le", false, 16}, {"s24le", false, 24},
+                                     {"s32le", false, 32}, {"f32le", true, 32}, {"f64le", true, 64}};
   constexpr uint32_t kMostChannels = 0xFFFF, kMostRate = 1 << 24;  // as of a file, and of decode_audio
   const std::string_view name = text.substr(0, text.find(':'));
   for (const Known& known : kKnown) {

@@ -40,7 +40,8 @@ int stream_open(const MlioPipeline* p, MlcSession* session, MlioStream** out, Ml
   if (out) *out = nullptr;
   return guarded(error, [&] {
     if (!p || !session || !out) return fail(Status(Code::Usage, "stream_open: no pipeline or session, or no place for the result"), error);
-    if (!has_stream(*p)) return fail(Status(Code::NotFound, "pipeline '{}' has no 'stream', and runs once over its whole inputs", p->description().name), error);
+    if (!has_stream(*p))
+      return fail(Status(Code::NotFound, "pipeline '{}' has no 'stream', and runs once over its whole inputs", p->description().name), error);
     uint64_t run_ns = 0;
     pipeline::AnswerBudget budget = answer_budget(p->model);
     const pipeline::Programs programs = programs_of(p->model, session, nullptr, budget, run_ns);

@@ -243,9 +243,11 @@ Result<std::vector<Answer>> HostPipeline::run_chunk(std::vector<NamedTensor> mad
   MLC_RETURN_IF_ERROR(run.all_sections());
   for (size_t k = 0; k < carried.size(); ++k) {
     MLC_ASSIGN(const HostTensor* from, run.tensor(description_.stream->carry[k].from));
-    if (from->dtype != carried[k].dtype || from->shape != carried[k].shape)
-      return Status(Code::InputMismatch, 4001, "the stream carries '{}', which is {}, and '{}' has become {}", description_.value(description_.stream->carry[k].value).name,
-                    type_text(carried[k].dtype, carried[k].shape), description_.value(description_.stream->carry[k].from).name, type_text(from->dtype, from->shape));
+    if (from->dtype != carried[k].dtype || from->shape != carried[k].shape) {
+      const Stream::Carried& each = description_.stream->carry[k];
+      return Status(Code::InputMismatch, 4001, "the stream carries '{}', which is {}, and '{}' has become {}", description_.value(each.value).name,
+                    type_text(carried[k].dtype, carried[k].shape), description_.value(each.from).name, type_text(from->dtype, from->shape));
+    }
     MLC_ASSIGN(HostTensor copy, from->clone());
     next.push_back(std::move(copy));
   }

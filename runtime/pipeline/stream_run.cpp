@@ -180,7 +180,8 @@ Result<std::vector<Answer>> run_all_chunks(const HostPipeline& pipeline, const H
 
 Status no_chunk(const Stream& stream, uint64_t samples) {
   if (samples == 0) return Status(Code::InputMismatch, 4001, "the sound has no samples");
-  return Status(Code::InputMismatch, 4001, "the sound has {}, and a chunk of the stream takes {}: what is no whole chunk is dropped", counted(samples, "sample"), stream.hop);
+  return Status(Code::InputMismatch, 4001, "the sound has {}, and a chunk of the stream takes {}: what is no whole chunk is dropped",
+                counted(samples, "sample"), stream.hop);
 }
 
 }  // namespace mlc::pipeline

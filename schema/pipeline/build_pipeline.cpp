@@ -80,7 +80,8 @@ class Builder {
     }
     for (const ValueId id : p_.outputs)
       if (const ValueKind kind = p_.values[id].kind; kind == ValueKind::Boxes || kind == ValueKind::Image)
-        problems_.add(5007, text.where, "a stream whose answer " + quoted(p_.values[id].name) + " is " + (kind == ValueKind::Boxes ? "boxes" : "a file") + " is not in this version");
+        problems_.add(5007, text.where, "a stream whose answer " + quoted(p_.values[id].name) + " is " + (kind == ValueKind::Boxes ? "boxes" : "a file") +
+            " is not in this version");
     p_.stream = std::move(stream);
   }
 

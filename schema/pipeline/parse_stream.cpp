@@ -22,7 +22,8 @@ StreamText::Carried read_carried(const Json& key, const Json& value, Problems& p
     return carried;
   }
   if (!value.is(Kind::Object)) {
-    problems.add(5004, value.where(), what + " is " + std::string(name_of(value.kind())) + ", expected the name of a result, or an object with 'from' and 'shape'");
+    problems.add(5004, value.where(), what + " is " + std::string(name_of(value.kind())) +
+        ", expected the name of a result, or an object with 'from' and 'shape'");
     return carried;
   }
   ObjectReader r(value, what, problems);
@@ -51,7 +52,8 @@ StreamText read_stream(const Json& stream, Problems& problems) {
   if (const Json* context = r.optional("context")) {
     text.numbers.context = r.integer(context, "context", 0, kMaxChunk);
     if (text.numbers.window() > kMaxChunk)
-      r.wrong(*context, "context", "and 'hop' are " + std::to_string(text.numbers.window()) + " samples together, expected at most " + std::to_string(kMaxChunk));
+      r.wrong(*context, "context", "and 'hop' are " + std::to_string(text.numbers.window()) + " samples together, expected at most " +
+          std::to_string(kMaxChunk));
   }
   text.numbers.pads = r.choice<bool>(r.required("last"), "last", {{"pad", true}, {"drop", false}});
   if (const Json* carry = r.optional("carry"); carry && (!carry->is(Kind::Object) || carry->size() > kMaxCarried))
@@ -81,7 +83,8 @@ Op parse_constant(ObjectReader& r, const Value&, Value&) {
     return s;
   }
   s.is_list = true;
-  if (value->size() > kMaxConstant) r.wrong(*value, "value", "has " + std::to_string(value->size()) + " numbers, expected at most " + std::to_string(kMaxConstant));
+  if (value->size() > kMaxConstant)
+    r.wrong(*value, "value", "has " + std::to_string(value->size()) + " numbers, expected at most " + std::to_string(kMaxConstant));
   else
     for (const Json& each : value->items()) add(&each);
   return s;

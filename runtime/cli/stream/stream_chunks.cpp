@@ -53,9 +53,11 @@ Status check_stream(const StreamWork& work) {
   const StreamOptions& o = work.options;
   if (!o.is_on && !o.pcm.empty()) return Status(Code::Usage, "--pcm says how the samples are written that --stream reads").hint("add --stream");
   if (!o.is_on) return ok();
-  if (!work.target.pipeline) return Status(Code::Usage, "--stream cuts the sound of a pipeline into chunks, and this run has no pipeline").hint("leave out --stream");
+  if (!work.target.pipeline)
+    return Status(Code::Usage, "--stream cuts the sound of a pipeline into chunks, and this run has no pipeline").hint("leave out --stream");
   if (!pipeline_of(work).stream)
-    return Status(Code::Usage, "--stream: pipeline '{}' has no 'stream', and runs once over its whole inputs", pipeline_of(work).name).hint("leave out --stream");
+    return Status(Code::Usage, "--stream: pipeline '{}' has no 'stream', and runs once over its whole inputs", pipeline_of(work).name)
+        .hint("leave out --stream");
   return ok();
 }
 

@@ -37,7 +37,8 @@ class RawSound : public StreamSound {
       MLC_ASSIGN(const size_t got, reader_.read(std::span(bytes_).subspan(held_)));
       if (got == 0 && held_ == 0) return std::span<const float>();
       if (got == 0)
-        return Status(Code::Malformed, "the sound ends within a sample: {} behind the last whole one, which has {}", counted(held_, "byte"), counted(frame, "byte"))
+        return Status(Code::Malformed, "the sound ends within a sample: {} behind the last whole one, which has {}",
+                      counted(held_, "byte"), counted(frame, "byte"))
             .hint("--pcm says how the samples are written");
       held_ += got;
     }
