@@ -557,6 +557,13 @@ class Expander {
     MLC_RETURN_IF_ERROR(need_sound(1));
     return set(apply("Fit", in(), {{"samples", s.samples}}));
   }
+  Status expand(const Resample& s) {
+    MLC_RETURN_IF_ERROR(need_sound(1));
+    if (s.from == s.to) return set(in());
+    const ResampleTaps filter = resample_taps(s);
+    return set(apply_two("Resample", in(), table(filter.taps, {s.to, filter.count}), "mlc.pipeline",
+                         {{"from", s.from}, {"before", filter.before}, {"length", std::string(s.like == Resample::Like::Torchaudio ? "rounded" : "exact")}}));
+  }
   Status expand(const Frame& s) {
     MLC_RETURN_IF_ERROR(need_sound(1));
     static constexpr const char* kEdges[] = {"none", "zeros", "reflect"};

@@ -1,11 +1,15 @@
 #include "schema/pipeline/parse_sound.h"
 
 #include <cmath>
+#include <numeric>
+
+#include "schema/pipeline/sound_tables.h"
 
 namespace mlc::pipeline::sound {
 namespace {
 
 constexpr int64_t kLongestFrame = 1 << 16, kLongestSpectrum = 1 << 15, kMostBands = 1024, kMostSamples = 1 << 28;
+constexpr int64_t kHighestRate = 1 << 24, kMostTaps = 1 << 22;
 
 double positive(ObjectReader& r, const Json* v, std::string_view key) {
   const double number = r.number(v, key);
@@ -16,6 +20,20 @@ double positive(ObjectReader& r, const Json* v, std::string_view key) {
 }  // namespace
 
 Op fit(ObjectReader& r, const Value&, Value&) { return Fit{r.integer(r.required("samples"), "samples", 1, kMostSamples)}; }
+
+// Rates without a common divisor: the numbers of samples are in the same proportion.
+Op resample(ObjectReader& r, const Value&, Value&) {
+  Resample s;
+  const Json *from = r.required("from"), *to = r.required("to");
+  s.from = r.integer(from, "from", 1, kHighestRate);
+  s.to = r.integer(to, "to", 1, kHighestRate);
+  s.like = r.choice<Resample::Like>(r.required("like"), "like", {{"torchaudio", Resample::Like::Torchaudio}, {"scipy", Resample::Like::Scipy}});
+  const int64_t common = std::gcd(s.from, s.to);
+  s.from /= common, s.to /= common;
+  if (const int64_t size = resample_taps_size(s); to && s.from != s.to && size > kMostTaps)
+    r.wrong(*to, "to", "and 'from' have so small a common divisor that the filter has " + std::to_string(size) + " weights, at most " + std::to_string(kMostTaps));
+  return s;
+}
 
 Op frame(ObjectReader& r, const Value&, Value&) {
   Frame s;
@@ -49,7 +67,7 @@ Op mel(ObjectReader& r, const Value&, Value&) {
   Mel s;
   s.bands = r.integer(r.required("bands"), "bands", 1, kMostBands);
   s.n_fft = r.integer(r.required("n_fft"), "n_fft", 1, kLongestSpectrum);
-  s.rate = static_cast<double>(r.integer(r.required("rate"), "rate", 1, 1 << 24));
+  s.rate = static_cast<double>(r.integer(r.required("rate"), "rate", 1, kHighestRate));
   const Json *low = r.required("low"), *high = r.required("high");
   s.low = r.number(low, "low");
   s.high = r.number(high, "high");

@@ -10,6 +10,7 @@ namespace mlc::pipeline::sound {
 
 // Attributes, as StepKind::parse reads them.
 Op fit(ObjectReader& r, const Value& in, Value& out);
+Op resample(ObjectReader& r, const Value& in, Value& out);
 Op frame(ObjectReader& r, const Value& in, Value& out);
 Op window(ObjectReader& r, const Value& in, Value& out);
 Op pre_emphasis(ObjectReader& r, const Value& in, Value& out);

@@ -521,6 +521,7 @@ constexpr StepKind kKinds[] = {
     {"new_axis", InputForm::Tensor, new_axis},
     {"transpose", InputForm::Tensor, transpose},
     {"fit", InputForm::Tensor, sound::fit},
+    {"resample", InputForm::Tensor, sound::resample},
     {"frame", InputForm::Tensor, sound::frame},
     {"window", InputForm::Tensor, sound::window},
     {"pre_emphasis", InputForm::Tensor, sound::pre_emphasis},
@@ -544,7 +545,7 @@ constexpr StepKind kKinds[] = {
 };
 
 constexpr std::string_view kPlanned[] = {
-    "resample", "istft", "overlap_add", "clip", "mask_png", "wav_out", "quantize"};
+    "istft", "overlap_add", "clip", "mask_png", "wav_out", "quantize"};
 
 }  // namespace
 

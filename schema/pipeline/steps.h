@@ -181,6 +181,12 @@ struct Transpose {
 struct Fit {
   int64_t samples = 1;
 };
+// A sound at another rate, as torchaudio.transforms.Resample or scipy.signal.resample_poly have it. Equal rates change no sample.
+struct Resample {
+  enum class Like { Torchaudio, Scipy };
+  int64_t from = 1, to = 1;  // Hz, without a common divisor
+  Like like = Like::Torchaudio;
+};
 // Parts of a sound [.., samples] that begin `hop` samples apart: [.., frames, length].
 struct Frame {
   // What is put around the sound, half a frame on each side, so that the first frame is around the first sample.
@@ -303,7 +309,7 @@ struct Batch {
 
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
                         LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Transpose, Boxes, Nms, Unletterbox,
-                        Fit, Frame, Window, PreEmphasis, Stft, Mel, Log, MeanVar, Run, Generate, TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut,
+                        Fit, Resample, Frame, Window, PreEmphasis, Stft, Mel, Log, MeanVar, Run, Generate, TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut,
                         TextBoxes, Cut, ForEach, Batch>;
 
 }  // namespace mlc::pipeline

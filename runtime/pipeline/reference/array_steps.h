@@ -29,6 +29,7 @@ Result<HostTensor> truncate(const Truncate& step, const HostTensor& in);
 Result<HostTensor> column(const Column& step, const HostTensor& in);
 Result<HostTensor> transpose(const Transpose& step, const HostTensor& in);
 Result<HostTensor> fit(const Fit& step, const HostTensor& in);
+Result<HostTensor> resample(const Resample& step, const HostTensor& in);
 Result<HostTensor> frame(const Frame& step, const HostTensor& in);
 Result<HostTensor> window(const Window& step, const HostTensor& in);
 Result<HostTensor> pre_emphasis(const PreEmphasis& step, const HostTensor& in);

@@ -37,6 +37,7 @@ struct Evaluate {
   Result<HostTensor> operator()(const Column& s) const { return column(s, in); }
   Result<HostTensor> operator()(const Transpose& s) const { return transpose(s, in); }
   Result<HostTensor> operator()(const Fit& s) const { return fit(s, in); }
+  Result<HostTensor> operator()(const Resample& s) const { return resample(s, in); }
   Result<HostTensor> operator()(const Frame& s) const { return frame(s, in); }
   Result<HostTensor> operator()(const Window& s) const { return window(s, in); }
   Result<HostTensor> operator()(const PreEmphasis& s) const { return pre_emphasis(s, in); }

@@ -39,6 +39,25 @@ Result<HostTensor> fit(const Fit& s, const HostTensor& in) {
   return out;
 }
 
+Result<HostTensor> resample(const Resample& s, const HostTensor& in) {
+  MLC_RETURN_IF_ERROR(need("resample", in, 1));
+  if (s.from == s.to) return in.clone();
+  const ResampleTaps filter = resample_taps(s);
+  const int64_t samples = in.shape.back();
+  MLC_ASSIGN(HostTensor out, rows_of(in, resampled_length(s, samples)));
+  for (size_t k = 0; k < out.as<float>().size(); ++k) {
+    const size_t sound = k / last(out);
+    const auto place = static_cast<int64_t>(k % last(out));
+    double sum = 0;
+    for (int64_t j = 0; j < filter.count; ++j)
+      if (const int64_t i = place * s.from / s.to - filter.before + j; i >= 0 && i < samples)
+        sum += double{in.as<float>()[sound * last(in) + static_cast<size_t>(i)]} *
+               double{static_cast<float>(filter.taps[static_cast<size_t>(place % s.to * filter.count + j)])};
+    out.as<float>()[k] = static_cast<float>(sum);
+  }
+  return out;
+}
+
 Result<HostTensor> frame(const Frame& s, const HostTensor& in) {
   MLC_RETURN_IF_ERROR(need("frame", in, 1));
   const int64_t samples = in.shape.back(), around = s.edge == Frame::Edge::None ? 0 : s.length / 2;
