@@ -46,7 +46,9 @@ Op frame(ObjectReader& r, const Value&, Value&) {
   return s;
 }
 
-Op window(ObjectReader& r, const Value&, Value&) {
+namespace {
+
+Window window_of(ObjectReader& r) {
   Window s;
   using Shape = Window::Shape;
   s.shape = r.choice<Shape>(r.required("shape"), "shape", {{"hann", Shape::Hann}, {"hamming", Shape::Hamming}, {"povey", Shape::Povey}});
@@ -54,12 +56,38 @@ Op window(ObjectReader& r, const Value&, Value&) {
   return s;
 }
 
+}  // namespace
+
+Op window(ObjectReader& r, const Value&, Value&) { return window_of(r); }
+
 Op pre_emphasis(ObjectReader& r, const Value&, Value&) { return PreEmphasis{r.number(r.required("factor"), "factor")}; }
 
 Op stft(ObjectReader& r, const Value&, Value&) {
   Stft s;
   s.n_fft = r.integer(r.required("n_fft"), "n_fft", 1, kLongestSpectrum);
-  s.power = static_cast<int>(r.integer(r.required("power"), "power", 1, 2));
+  const Json* power = r.required("power");
+  if (power && power->is(Json::Kind::String)) s.power = r.choice<int>(power, "power", {{"complex", 0}});
+  else s.power = static_cast<int>(r.integer(power, "power", 1, 2));
+  return s;
+}
+
+Op istft(ObjectReader& r, const Value&, Value&) { return Istft{r.integer(r.required("n_fft"), "n_fft", 1, kLongestSpectrum)}; }
+
+// "window": "none", or what `window` takes.
+Op overlap_add(ObjectReader& r, const Value&, Value&) {
+  OverlapAdd s;
+  s.hop = r.integer(r.required("hop"), "hop", 1, kLongestFrame);
+  s.is_centered = r.choice<bool>(r.required("center"), "center", {{"none", false}, {"cut", true}});
+  const Json* window = r.required("window");
+  if (!window || (window->is(Json::Kind::String) && window->text() == "none")) return s;
+  if (!window->is(Json::Kind::Object)) {
+    r.wrong(*window, "window", "is neither \"none\" nor {\"shape\", \"ends\"}");
+    return s;
+  }
+  ObjectReader one(*window, "'window'", r.problems());
+  s.has_window = true;
+  s.window = window_of(one);
+  one.finish();
   return s;
 }
 

@@ -15,6 +15,8 @@ Op frame(ObjectReader& r, const Value& in, Value& out);
 Op window(ObjectReader& r, const Value& in, Value& out);
 Op pre_emphasis(ObjectReader& r, const Value& in, Value& out);
 Op stft(ObjectReader& r, const Value& in, Value& out);
+Op istft(ObjectReader& r, const Value& in, Value& out);
+Op overlap_add(ObjectReader& r, const Value& in, Value& out);
 Op mel(ObjectReader& r, const Value& in, Value& out);
 Op log(ObjectReader& r, const Value& in, Value& out);
 Op mean_var(ObjectReader& r, const Value& in, Value& out);

@@ -526,6 +526,8 @@ constexpr StepKind kKinds[] = {
     {"window", InputForm::Tensor, sound::window},
     {"pre_emphasis", InputForm::Tensor, sound::pre_emphasis},
     {"stft", InputForm::Tensor, sound::stft},
+    {"istft", InputForm::Tensor, sound::istft, {{{"mask", false}}}},
+    {"overlap_add", InputForm::Tensor, sound::overlap_add, {{{"length_of", false}}}},
     {"mel", InputForm::Tensor, sound::mel},
     {"log", InputForm::Tensor, sound::log},
     {"mean_var", InputForm::Tensor, sound::mean_var},
@@ -545,7 +547,7 @@ constexpr StepKind kKinds[] = {
 };
 
 constexpr std::string_view kPlanned[] = {
-    "istft", "overlap_add", "clip", "mask_png", "wav_out", "quantize"};
+    "clip", "mask_png", "wav_out", "quantize"};
 
 }  // namespace
 

@@ -206,10 +206,21 @@ struct Window {
 struct PreEmphasis {
   double factor = 0;
 };
-// Rows, with zeros behind them as far as n_fft, as the magnitudes of their spectra or the squares of those.
+// Rows, with zeros behind them as far as n_fft, as their spectra, the magnitudes of those or their squares.
 struct Stft {
   int64_t n_fft = 1;
-  int power = 2;
+  int power = 2;  // 0: complex numbers, [.., 2]
+};
+// Spectra of complex numbers as rows. The second input, where it is there, is what each number of a spectrum is multiplied by.
+struct Istft {
+  int64_t n_fft = 1;
+};
+// Rows as a sound: the sums of those that cover a sample. The second input, where it is there, is as long as the sound.
+struct OverlapAdd {
+  int64_t hop = 1;
+  bool is_centered = false;  // half a row is cut off on each side
+  bool has_window = false;   // rows are multiplied by it, and the sums divided by those of its squares
+  Window window;
 };
 struct Mel {
   // Kaldi: htk, with triangles that are straight over mel instead of over frequency.
@@ -309,7 +320,7 @@ struct Batch {
 
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
                         LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Transpose, Boxes, Nms, Unletterbox,
-                        Fit, Resample, Frame, Window, PreEmphasis, Stft, Mel, Log, MeanVar, Run, Generate, TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut,
+                        Fit, Resample, Frame, Window, PreEmphasis, Stft, Istft, OverlapAdd, Mel, Log, MeanVar, Run, Generate, TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut,
                         TextBoxes, Cut, ForEach, Batch>;
 
 }  // namespace mlc::pipeline

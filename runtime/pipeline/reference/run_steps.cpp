@@ -42,6 +42,8 @@ struct Evaluate {
   Result<HostTensor> operator()(const Window& s) const { return window(s, in); }
   Result<HostTensor> operator()(const PreEmphasis& s) const { return pre_emphasis(s, in); }
   Result<HostTensor> operator()(const Stft& s) const { return stft(s, in); }
+  Result<HostTensor> operator()(const Istft& s) const { return istft(s, in, mask); }
+  Result<HostTensor> operator()(const OverlapAdd& s) const { return overlap_add(s, in, mask); }
   Result<HostTensor> operator()(const Mel& s) const { return mel(s, in); }
   Result<HostTensor> operator()(const Log& s) const { return log(s, in); }
   Result<HostTensor> operator()(const MeanVar& s) const { return mean_var(s, in); }

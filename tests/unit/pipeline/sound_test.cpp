@@ -177,6 +177,49 @@ TEST_CASE("a sound at another rate is as long as torchaudio's, whose quotient is
   CHECK(resampled_length({147, 320, Resample::Like::Scipy}, 1000) == 2177);
 }
 
+TEST_CASE("spectra with their phases and sounds made of spectra are librosa's") {
+  const Arrays all = arrays_of("inverse.npz");
+  const auto sound = all.at("sound").as<float>();
+  int cases = 0;
+  for (const auto& [key, want] : all) {
+    int n_fft = 0, hop = 0, center = 0, length = 0;
+    CAPTURE(key);
+    const std::string name = key.substr(key.find('/') + 1);
+    if (std::sscanf(key.c_str(), "spectra/%d/%d", &n_fft, &hop) == 2) {
+      auto found = run(R"({"op":"frame","center":"reflect","last":"drop","length":)" + std::to_string(n_fft) + R"(,"hop":)" + std::to_string(hop) +
+                           R"(},{"op":"window","shape":"hann","ends":"periodic"},{"op":"stft","power":"complex","n_fft":)" + std::to_string(n_fft),
+                       {sound.begin(), sound.end()});
+      REQUIRE(found.ok());
+      REQUIRE(found->shape == want.shape);
+      CHECK(difference<float>(found->as<float>(), want) < 1e-6);
+      ++cases;
+    }
+    if (std::sscanf(key.c_str(), "changed/%d/%d/%d/%d", &n_fft, &hop, &center, &length) != 4) continue;
+    const std::string of = std::to_string(n_fft) + "/" + std::to_string(hop);
+    const auto rows = reference::istft({n_fft}, all.at("spectra/" + of), &all.at("mask/" + of));
+    REQUIRE(rows.ok());
+    const auto as_long = HostTensor::zeros(DType::F32, {length});
+    OverlapAdd step{hop, center == 1, true, {Window::Shape::Hann, true}};
+    const auto found = reference::overlap_add(step, *rows, length > 0 ? &*as_long : nullptr);
+    REQUIRE(found.ok());
+    REQUIRE(found->shape == want.shape);
+    CHECK(difference<float>(found->as<float>(), want) < 1e-5);
+    ++cases;
+  }
+  CHECK(cases == 25);
+}
+
+TEST_CASE("a sound that was cut into frames comes back") {
+  std::vector<float> sound;
+  for (int i = 0; i < 333; ++i) sound.push_back(static_cast<float>((i * 37 + 11) % 101) / 50 - 1);
+  const auto found = run(R"({"op":"frame","length":48,"hop":12,"center":"reflect","last":"pad"},{"op":"window","shape":"hann","ends":"periodic"},
+    {"op":"stft","n_fft":48,"power":"complex"},{"op":"istft","n_fft":48},
+    {"op":"overlap_add","hop":12,"center":"cut","window":{"shape":"hann","ends":"periodic"},"length_of":"sound")", sound);
+  REQUIRE(found.ok());
+  REQUIRE(found->shape == std::vector<int64_t>{333});
+  for (size_t i = 0; i < sound.size(); ++i) CHECK(std::fabs(found->as<float>()[i] - sound[i]) < 1e-6);
+}
+
 TEST_CASE("frames begin and end as asked") {
   const std::vector<float> five = {1, 2, 3, 4, 5};
   const auto frames = [&](const std::string& how) {
@@ -200,6 +243,12 @@ TEST_CASE("attributes of steps on sounds are refused where they have no meaning"
   refuses(R"({"op":"resample","from":1000003,"to":1000033,"like":"torchaudio")", "small a common divisor that the filter has");
   refuses(R"({"op":"resample","from":16777216,"to":1,"like":"scipy")", "small a common divisor that the filter has");
   refuses(R"({"op":"window","shape":"hann")", "ends");
+  refuses(R"({"op":"stft","n_fft":8,"power":"polar")", "power");
+  refuses(R"({"op":"istft")", "n_fft");
+  refuses(R"({"op":"overlap_add","hop":2,"center":"reflect","window":"none")", "center");
+  refuses(R"({"op":"overlap_add","hop":2,"center":"cut","window":"hann")", "'window'");
+  refuses(R"({"op":"overlap_add","hop":2,"center":"cut","window":{"shape":"hann"})", "ends");
+  refuses(R"({"op":"overlap_add","hop":2,"center":"cut","window":"none","length_of":"none")", "no value 'none'");
   refuses(R"({"op":"mel","bands":8,"n_fft":64,"rate":16000,"low":0,"high":8001,"scale":"htk","norm":"none")", "above half of 'rate'");
   refuses(R"({"op":"mel","bands":8,"n_fft":64,"rate":16000,"low":90,"high":90,"scale":"htk","norm":"none")", "is not above 'low'");
   refuses(R"({"op":"log","how":"ln","floor":0)", "is not above 0");
