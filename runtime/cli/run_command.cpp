@@ -58,7 +58,7 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   say_what_runs(model, session, "open " + ms_text(open_ns) + " · pre " + ms_text(pre_ns) + " · run " + ms_text(run_ns) +
                                     " · post " + ms_text(done - ready - run_ns), o.as_json);
   Report report;
-  const bool shows = o.output.empty() || holds_picture_alone(o.output);
+  const bool shows = o.output.empty() || holds_one_file(o.output);
   if (shows && !o.as_json) {
     MLC_ASSIGN(report.text, text_of(answers, budget));
   }
@@ -90,7 +90,7 @@ void add_run_command(Program& program) {
   add_input_options(command, o->input);
   add_variant_options(command, o->variant);
   add_limit_options(command, o->variant.limits);
-  command.add_option("-o,--output", o->output, "write the answers: .npz, .npy, .json, or .png the picture among them");
+  command.add_option("-o,--output", o->output, "write the answers: .npz, .npy, .json, or .png the picture among them, .wav the sound");
   command.add_option("--top", o->top, "how many classes").within(1, 1000000);
   command.on_run([o] {
     return answer({"run", o->as_json, o->container, o->input.specs, o->output,

@@ -194,4 +194,17 @@ Result<std::vector<HostTensor>> cut(const HostTensor& picture, const HostTensor&
   return parts;
 }
 
+Result<SoundFile> wav_out(const WavOut& step, const HostTensor& sound, AnswerBudget& budget) {
+  const std::vector<int64_t>& shape = sound.shape;
+  const bool is_fit = sound.dtype == DType::F32 && !shape.empty() && shape.size() <= 3 && (shape.size() < 3 || shape[0] == 1);
+  if (!is_fit)
+    return Status(Code::InputMismatch, 4001, "step 'wav_out' takes f32 [samples], [channels, samples] or [1, channels, samples], found {}",
+                  type_text(sound.dtype, shape));
+  SoundFile file{"audio/wav", step.rate, shape.size() > 1 ? shape[shape.size() - 2] : 1, shape.back(), {}};
+  auto bytes = io::encode_wav(sound.as<float>(), file.channels, static_cast<uint32_t>(step.rate), [&](uint64_t n) { return budget.take(n, "wav_out"); });
+  if (!bytes.ok()) return std::move(bytes).status().note("step 'wav_out'");
+  file.bytes = std::move(*bytes);
+  return file;
+}
+
 }  // namespace mlc::pipeline

@@ -91,6 +91,11 @@ Op overlap_add(ObjectReader& r, const Value&, Value&) {
   return s;
 }
 
+Op wav_out(ObjectReader& r, const Value&, Value& out) {
+  out.kind = ValueKind::Sound;
+  return WavOut{r.integer(r.required("rate"), "rate", 1, kHighestRate)};
+}
+
 Op mel(ObjectReader& r, const Value&, Value&) {
   Mel s;
   s.bands = r.integer(r.required("bands"), "bands", 1, kMostBands);

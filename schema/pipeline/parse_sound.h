@@ -17,6 +17,7 @@ Op pre_emphasis(ObjectReader& r, const Value& in, Value& out);
 Op stft(ObjectReader& r, const Value& in, Value& out);
 Op istft(ObjectReader& r, const Value& in, Value& out);
 Op overlap_add(ObjectReader& r, const Value& in, Value& out);
+Op wav_out(ObjectReader& r, const Value& in, Value& out);
 Op mel(ObjectReader& r, const Value& in, Value& out);
 Op log(ObjectReader& r, const Value& in, Value& out);
 Op mean_var(ObjectReader& r, const Value& in, Value& out);

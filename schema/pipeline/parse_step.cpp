@@ -541,13 +541,14 @@ constexpr StepKind kKinds[] = {
     {"detections", InputForm::Tensor, parse_detections},
     {"draw", InputForm::Picture, parse_draw, {{{"boxes", true, InputForm::Found}}}},
     {"image_out", InputForm::Picture, parse_image_out},
+    {"wav_out", InputForm::Tensor, sound::wav_out},
     {"cut", InputForm::Picture, cut, {{{"boxes", false}, {"corners", false}}}},
     {"for_each", InputForm::Items, for_each},
     {"batch", InputForm::Tensor, batch},
 };
 
 constexpr std::string_view kPlanned[] = {
-    "clip", "mask_png", "wav_out", "quantize"};
+    "clip", "mask_png", "quantize"};
 
 }  // namespace
 

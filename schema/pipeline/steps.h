@@ -1,6 +1,6 @@
 // The steps of a pipeline with every attribute resolved. What each one computes, bit by bit: spec/pipeline.md.
 //
-// Pictures are arrays [height, width, channels] until `layout`. Host steps (decode_*, tokenize, top_k, ctc_greedy,
+// Pictures are arrays [height, width, channels] until `layout`. Host steps (decode_*, tokenize, top_k, ctc_greedy, *_out,
 // detokenize, text_boxes, cut, for_each, batch) run in libmlio's neighbour runtime/pipeline; all others are array steps, which the packager
 // compiles together with the models.
 #pragma once
@@ -283,6 +283,10 @@ struct NameBoxes {
 struct Draw {};
 // A picture as a file.
 struct ImageOut {};
+// A sound as a file: f32 [samples], [channels, samples] or [1, channels, samples].
+struct WavOut {
+  int64_t rate = 1;  // Hz
+};
 
 struct Detokenize {
   std::string tokenizer;  // name of an asset
@@ -320,7 +324,7 @@ struct Batch {
 
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
                         LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Transpose, Boxes, Nms, Unletterbox,
-                        Fit, Resample, Frame, Window, PreEmphasis, Stft, Istft, OverlapAdd, Mel, Log, MeanVar, Run, Generate, TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut,
+                        Fit, Resample, Frame, Window, PreEmphasis, Stft, Istft, OverlapAdd, Mel, Log, MeanVar, Run, Generate, TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut, WavOut,
                         TextBoxes, Cut, ForEach, Batch>;
 
 }  // namespace mlc::pipeline
