@@ -4,6 +4,7 @@ import re
 import shutil
 
 import boxes_test
+import sounds_test
 import text_pipeline_test
 from errors_test import EXAMPLE, PIPELINE
 from json_test import Fields, tables
@@ -43,6 +44,12 @@ def boxes(t):
     boxes_test.detector(t, boxes_test.ROWS)
     boxes_test.pipeline(t, {"score": 0.25, "iou": 0.5, "per": "class"}, boxes_test.DRAW, ["found", "drawn"])
     t.run("mlpack", "build", "d.onnx", "-o", "boxes.mlc", "--target", "portable", "--no-selftest", "--pipeline", "p.json")
+
+
+def sounds(t):
+    sounds_test.pipeline(t, [{"op": "fit", "samples": 5, "out": "x"}, sounds_test.RUN, {"op": "wav_out", "rate": 8000, "out": "file"}], ["file"])
+    (t.dir / "s.wav").write_bytes(sounds_test.wav([1, 2, 3], 8000))
+    t.run("mlpack", "build", "same.onnx", "-o", "sounds.mlc", "--target", "portable", "--no-selftest", "--pipeline", "p.json")
 
 
 def maps(t):
@@ -85,6 +92,8 @@ def answers(t, fields):
     boxes(t)
     assert "media_type" in ask("boxes.mlc", "-i", "p.png")["outputs"]["drawn"]
     ask("boxes.mlc", "-i", "p.png", "-o", "a.png")
+    sounds(t)
+    assert ask("sounds.mlc", "-i", "s.wav")["outputs"]["file"]["samples"] == 5
     maps(t)
     ask("map.mlc", "-i", "zeros", "--dim", "n=1")
     ask("trust", "--list")
