@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "runtime/io/image.h"
-#include "runtime/io/wav.h"
+#include "runtime/io/sound.h"
 #include "runtime/pipeline/page/cut_pictures.h"
 #include "runtime/pipeline/scores.h"
 #include "schema/pipeline/lines.h"
@@ -62,7 +62,7 @@ Result<HostTensor> decode_image(const DecodeImage& step, Bytes file, const io::D
 }
 
 Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file, const io::DecodeLimits& limits) {
-  MLC_ASSIGN(io::Audio audio, io::decode_wav(file, channels_of(step.channels), limits));
+  MLC_ASSIGN(io::Audio audio, io::decode_sound(file, channels_of(step.channels), limits));
   if (audio.rate != step.rate)
     return Status(Code::InputMismatch, "audio has " + std::to_string(audio.rate) +
                                            " samples per second, the pipeline takes " + std::to_string(step.rate));

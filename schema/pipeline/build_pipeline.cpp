@@ -119,6 +119,8 @@ class Builder {
                                                   {"image/webp", "image/webp"},
                                                   {"image/x-portable-anymap", "image/x-portable-anymap"},
                                                   {"audio/wav", "audio/wav"},
+                                                  {"audio/flac", "audio/flac"},
+                                                  {"audio/ogg", "audio/ogg"},
                                                   {"text/plain", "text/plain"},
                                                   {"application/x-npy", "application/x-npy"}});
     if (std::find(accept.begin(), accept.end(), word) == accept.end())
