@@ -575,6 +575,13 @@ class Expander {
                   pipeline_.value(step_->in[0]).name, name_of(array.dtype), array.shape.size())
         .hint("decode_audio gives f32, dtype makes it");
   }
+  // The other one, k, has so many axes.
+  Status need_as(size_t k, size_t axes) const {
+    const nest::Array& array = function_.arrays[values_.at(step_->in.at(k)).array];
+    if (array.dtype == DType::F32 && array.shape.size() == axes) return ok();
+    return Status(Code::Usage, 5009, "step '{}' takes f32 with {} axes beside '{}', '{}' is {} with {}", step_->op, axes, pipeline_.value(step_->in[0]).name,
+                  pipeline_.value(step_->in[k]).name, name_of(array.dtype), array.shape.size());
+  }
   // The extent of the last axis, which is not the run's to decide.
   Result<int64_t> row_length() const {
     const ir::Expr* extent = function_.arrays[in().array].shape.back();
@@ -612,6 +619,13 @@ class Expander {
     MLC_RETURN_IF_ERROR(need_sound(1));
     return set(apply("Fit", in(), {{"samples", s.samples}}));
   }
+  Status expand(const Resample& s) {
+    MLC_RETURN_IF_ERROR(need_sound(1));
+    if (s.from == s.to) return set(in());
+    const ResampleTaps filter = resample_taps(s);
+    return set(apply_two("Resample", in(), table(filter.taps, {s.to, filter.count}), "mlc.pipeline",
+                         {{"from", s.from}, {"before", filter.before}, {"length", std::string(s.like == Resample::Like::Torchaudio ? "rounded" : "exact")}}));
+  }
   Status expand(const Frame& s) {
     MLC_RETURN_IF_ERROR(need_sound(1));
     static constexpr const char* kEdges[] = {"none", "zeros", "reflect"};
@@ -631,6 +645,11 @@ class Expander {
     MLC_RETURN_IF_ERROR(need_sound(1));
     return set(apply("PreEmphasis", in(), {{"factor", s.factor}}));
   }
+  Result<lang::Value> fourier(const lang::Value& complex, int64_t length, Attributes attributes) {
+    lang::Value n_fft = constant(DType::I64, std::vector<int64_t>{length}, {});
+    n_fft.elements = {ctx_.integer(length)};
+    return apply_two("DFT", complex, n_fft, "ai.onnx", std::move(attributes));
+  }
   Status expand(const Stft& s) {
     MLC_RETURN_IF_ERROR(need_sound(1));
     MLC_ASSIGN(const int64_t length, row_length());
@@ -639,10 +658,36 @@ class Expander {
                     pipeline_.value(step_->in[0]).name, length);
     const auto rank = static_cast<int64_t>(function_.arrays[in().array].shape.size());
     MLC_ASSIGN(const lang::Value complex, apply("NewAxis", in(), {{"at", rank}}));
-    lang::Value n_fft = constant(DType::I64, std::vector<int64_t>{s.n_fft}, {});
-    n_fft.elements = {ctx_.integer(s.n_fft)};
-    MLC_ASSIGN(const lang::Value spectrum, apply_two("DFT", complex, n_fft, "ai.onnx", {{"axis", rank - 1}, {"onesided", int64_t{1}}}));
+    MLC_ASSIGN(const lang::Value spectrum, fourier(complex, s.n_fft, {{"axis", rank - 1}, {"onesided", int64_t{1}}}));
+    if (s.power == 0) return set(spectrum);
     return set(apply("Power", spectrum, {{"power", int64_t{s.power}}}));
+  }
+  Status expand(const Istft& s) {
+    MLC_RETURN_IF_ERROR(need_sound(2));
+    const auto& shape = function_.arrays[in().array].shape;
+    const auto rank = static_cast<int64_t>(shape.size());
+    const ir::Expr *parts = shape.back(), *bins = shape[shape.size() - 2];
+    if (!parts->is_const() || parts->i != 2 || !bins->is_const() || bins->i != s.n_fft / 2 + 1)
+      return Status(Code::Usage, 5009, "step 'istft' with an 'n_fft' of {} takes spectra [.., {}, 2], '{}' has others", s.n_fft, s.n_fft / 2 + 1,
+                    pipeline_.value(step_->in[0]).name)
+          .hint("stft with \"power\": \"complex\" makes such, and a program may");
+    lang::Value spectrum = in();
+    if (step_->in.size() > 1) {
+      MLC_RETURN_IF_ERROR(need_as(1, shape.size() - 1));
+      MLC_ASSIGN(spectrum, apply_two("Masked", spectrum, values_.at(step_->in[1]), "mlc.pipeline"));
+    }
+    MLC_ASSIGN(const lang::Value rows, fourier(spectrum, s.n_fft, {{"axis", rank - 2}, {"onesided", int64_t{1}}, {"inverse", int64_t{1}}}));
+    return set(apply("Column", rows, {{"index", int64_t{0}}}));
+  }
+  Status expand(const OverlapAdd& s) {
+    MLC_RETURN_IF_ERROR(need_sound(2));
+    MLC_ASSIGN(const int64_t length, row_length());
+    const std::vector<double> weights = s.has_window ? window_table(s.window, length) : std::vector<double>(static_cast<size_t>(length), 1);
+    lang::Call call = call_of("OverlapAdd", {{"hop", s.hop}, {"start", s.is_centered ? length / 2 : 0}, {"divided", flag(s.has_window)}}, "mlc.pipeline");
+    call.inputs = {in(), table(weights, {length})};
+    if (step_->in.size() > 1) call.inputs.emplace_back(values_.at(step_->in[1]));
+    MLC_ASSIGN(std::vector<lang::Value> out, library_.expand(ctx_, function_, call));
+    return set(std::move(out[0]));
   }
   Status expand(const Mel& s) {
     MLC_RETURN_IF_ERROR(need_sound(2));

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/cli/columns.h"
+#include "base/counted.h"
 #include "base/small_float.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/npz.h"
@@ -19,6 +20,7 @@ using pipeline::AnswerBudget;
 using pipeline::Classes;
 using pipeline::FoundBoxes;
 using pipeline::ImageFile;
+using pipeline::SoundFile;
 using pipeline::Text;
 
 constexpr int64_t kMostExact = int64_t{1} << 53;  // whole numbers that a double has all of
@@ -292,6 +294,15 @@ std::string image_text(const ImageFile& image) {
          " bytes; -o FILE.png writes it";
 }
 
+std::string sound_text(const SoundFile& sound) {
+  return sound.media_type + ", " + std::to_string(sound.samples) + " samples, " + counted(static_cast<uint64_t>(sound.channels), "channel") + ", " +
+         std::to_string(sound.rate) + " Hz, " + std::to_string(sound.bytes.size()) + " bytes; -o FILE.wav writes it";
+}
+
+Json sound_json(const SoundFile& sound) {
+  return {{"media_type", sound.media_type}, {"rate", sound.rate}, {"channels", sound.channels}, {"samples", sound.samples}, {"bytes", sound.bytes.size()}};
+}
+
 Json image_json(const ImageFile& image) {
   return {{"media_type", image.media_type}, {"width", image.width}, {"height", image.height}, {"bytes", image.bytes.size()}};
 }
@@ -323,6 +334,10 @@ Result<std::string> text_of(const std::vector<Answer>& answers, AnswerBudget& bu
       out += printable(a.name) + "   " + image_text(*image) + "\n";
       continue;
     }
+    if (const auto* sound = std::get_if<SoundFile>(&a.value)) {
+      out += printable(a.name) + "   " + sound_text(*sound) + "\n";
+      continue;
+    }
     if (answers.size() > 1) out += printable(a.name) + ":\n";
     if (const auto* found = std::get_if<FoundBoxes>(&a.value)) {
       MLC_ASSIGN(const std::string boxes, boxes_text(*found, a.name, budget));
@@ -352,6 +367,7 @@ Result<Json> answer_json(const Answer& a, ValuesLeft& left, AnswerBudget& budget
   if (const auto* c = std::get_if<Classes>(&a.value)) return classes_json(*c, a.name, budget);
   if (const auto* found = std::get_if<FoundBoxes>(&a.value)) return boxes_json(*found, a.name, budget);
   if (const auto* image = std::get_if<ImageFile>(&a.value)) return image_json(*image);
+  if (const auto* sound = std::get_if<SoundFile>(&a.value)) return sound_json(*sound);
   return lines_json(std::get<Text>(a.value), a.name, budget);
 }
 
@@ -449,35 +465,38 @@ Status write_json(const std::vector<Answer>& answers, io::FileWriter& writer, An
 
 bool ends(const std::string& path, std::string_view e) { return path.size() > e.size() && path.ends_with(e); }
 
-Status write_picture(std::vector<Answer>& answers, const std::string& path, io::FileWriter& writer) {
-  const auto is_picture = [](const Answer& a) { return std::holds_alternative<ImageFile>(a.value); };
-  const auto count = std::count_if(answers.begin(), answers.end(), is_picture);
+// The only answer that is a file of this kind, which is then no longer among the answers.
+template <class File>
+Status write_file(std::vector<Answer>& answers, const std::string& path, const char* what, io::FileWriter& writer) {
+  const auto is_file = [](const Answer& a) { return std::holds_alternative<File>(a.value); };
+  const auto count = std::count_if(answers.begin(), answers.end(), is_file);
   if (count != 1)
-    return Status(Code::Usage, "-o " + path + ": .png holds one picture, there are " + std::to_string(count) + " among the answers")
-        .hint(count == 0 ? "-o answer.json" : "a pipeline whose 'outputs' have one picture");
-  const auto picture = std::find_if(answers.begin(), answers.end(), is_picture);
-  MLC_RETURN_IF_ERROR(writer.write(std::get<ImageFile>(picture->value).bytes));
-  answers.erase(picture);
+    return Status(Code::Usage, "-o " + path + ": " + path.substr(path.rfind('.')) + " holds one " + what + ", there are " + std::to_string(count) + " among the answers")
+        .hint(count == 0 ? "-o answer.json" : "a pipeline whose 'outputs' have one " + std::string(what));
+  const auto file = std::find_if(answers.begin(), answers.end(), is_file);
+  MLC_RETURN_IF_ERROR(writer.write(std::get<File>(file->value).bytes));
+  answers.erase(file);
   return writer.sync();
 }
 
 }  // namespace
 
 Status check_output_name(const std::string& path) {
-  if (ends(path, ".json") || ends(path, ".npz") || ends(path, ".npy") || ends(path, ".png")) return ok();
-  return Status(Code::Usage, "-o " + path + ": the name must end in .npz, .npy, .json or .png");
+  if (ends(path, ".json") || ends(path, ".npz") || ends(path, ".npy") || holds_one_file(path)) return ok();
+  return Status(Code::Usage, "-o " + path + ": the name must end in .npz, .npy, .json, .png or .wav");
 }
 
-bool holds_picture_alone(const std::string& path) { return ends(path, ".png"); }
+bool holds_one_file(const std::string& path) { return ends(path, ".png") || ends(path, ".wav"); }
 
 Status write_answers(std::vector<Answer>& answers, const std::string& path, io::FileWriter& writer, AnswerBudget& budget) {
   MLC_RETURN_IF_ERROR(check_output_name(path));
-  if (holds_picture_alone(path)) return write_picture(answers, path, writer);
+  if (ends(path, ".png")) return write_file<ImageFile>(answers, path, "picture", writer);
+  if (ends(path, ".wav")) return write_file<SoundFile>(answers, path, "sound", writer);
   std::vector<io::NpzItem> items;
   for (const Answer& a : answers)
     if (const auto* t = std::get_if<HostTensor>(&a.value)) items.push_back({a.name, t});
   if (ends(path, ".npz") && items.size() != answers.size())
-    return Status(Code::Usage, "-o " + path + ": classes, text, boxes and pictures are no arrays").hint("-o answer.json, or --raw");
+    return Status(Code::Usage, "-o " + path + ": classes, text, boxes, pictures and sounds are no arrays").hint("-o answer.json, or --raw");
   if (ends(path, ".npy") && (items.size() != 1 || answers.size() != 1))
     return Status(Code::Usage, "-o " + path + ": .npy holds one array, there are " + std::to_string(answers.size()) +
                                    " answers").hint("-o answer.npz");

@@ -21,8 +21,8 @@ Result<Json> json_of(const std::vector<pipeline::Answer>& answers, pipeline::Ans
 // Usage, unless the name ends as a kind of file that `write_answers` writes.
 Status check_output_name(const std::string& path);
 // Writes the file that is going to be `path`: .npz (all tensors), .npy (the only tensor), .json (everything, of pictures their size),
-// .png (the only picture, which is then no longer among the answers: the others are shown).
-bool holds_picture_alone(const std::string& path);
+// .png or .wav (the only picture or sound, which is then no longer among the answers: the others are shown).
+bool holds_one_file(const std::string& path);
 Status write_answers(std::vector<pipeline::Answer>& answers, const std::string& path, io::FileWriter& writer, pipeline::AnswerBudget& budget);
 
 }  // namespace mlc::cli

@@ -101,7 +101,7 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   say_what_runs(model, session, "open " + ms_text(open_ns) + " · pre " + ms_text(pre_ns) + " · run " + ms_text(run_ns) +
                                     " · post " + ms_text(done - ready - run_ns), o.as_json);
   Report report = report_of(model, session);
-  const bool shows = o.output.empty() || holds_picture_alone(o.output);
+  const bool shows = o.output.empty() || holds_one_file(o.output);
   if (shows && !o.as_json) {
     MLC_ASSIGN(report.text, text_of(answers, budget));
   }
@@ -126,7 +126,7 @@ void add_run_command(Program& program) {
   add_input_options(command, o->input);
   add_variant_options(command, o->variant);
   add_limit_options(command, o->variant.limits);
-  command.add_option("-o,--output", o->output, "write the answers: .npz, .npy, .json, or .png the picture among them");
+  command.add_option("-o,--output", o->output, "write the answers: .npz, .npy, .json, or .png the picture among them, .wav the sound");
   command.add_flag("--stream", o->stream.is_on,
       "run over a sound chunk by chunk, as the pipeline says, and print what each gives when it is there: a line each that begins with its time in seconds; with --json an object each");
   command.add_option("--pcm", o->stream.pcm,

@@ -1,6 +1,9 @@
 #include "runtime/io/image.h"
 
 #include "runtime/io/raster.h"
+#if MLC_HAS_SNDFILE
+#include "runtime/io/sndfile_library.h"
+#endif
 #if MLC_HAS_TIFF
 #include "runtime/io/tiff_library.h"
 #endif
@@ -132,6 +135,9 @@ bool is_decoded(Media media) {
 void load_codecs() {
 #if MLC_HAS_TIFF
   [[maybe_unused]] const auto tiff = tiff_library();  // if it is missing, decoding says so
+#endif
+#if MLC_HAS_SNDFILE
+  [[maybe_unused]] const auto sndfile = sndfile_library();
 #endif
 }
 

@@ -26,6 +26,8 @@ Media media_of(Bytes b) {
   if (starts_with(b, std::string_view("II*\0", 4)) || starts_with(b, std::string_view("MM\0*", 4))) return Media::Tiff;
   if (starts_with(b, "RIFF") && starts_with(b, "WEBP", 8)) return Media::WebP;
   if (starts_with(b, "RIFF") && starts_with(b, "WAVE", 8)) return Media::Wav;
+  if (starts_with(b, "fLaC")) return Media::Flac;
+  if (starts_with(b, "OggS")) return Media::Ogg;
   if (starts_with(b, "\x93NUMPY")) return Media::Npy;
   // An archive of no entries begins with its end record.
   if (starts_with(b, "PK\x03\x04") || starts_with(b, "PK\x05\x06")) return Media::Zip;
@@ -43,6 +45,8 @@ std::string_view media_type(Media media) {
     case Media::Tiff: return "image/tiff";
     case Media::WebP: return "image/webp";
     case Media::Wav: return "audio/wav";
+    case Media::Flac: return "audio/flac";
+    case Media::Ogg: return "audio/ogg";
     case Media::Npy: return "application/x-npy";
     case Media::Zip: return "application/x-npz";
   }

@@ -7,7 +7,7 @@
 
 namespace mlc::io {
 
-enum class Media { Unknown, Png, Jpeg, Bmp, Jpeg2000, Pnm, Tiff, WebP, Wav, Npy, Zip };
+enum class Media { Unknown, Png, Jpeg, Bmp, Jpeg2000, Pnm, Tiff, WebP, Wav, Flac, Ogg, Npy, Zip };
 constexpr bool is_picture(Media media) { return media >= Media::Png && media <= Media::WebP; }
 
 Media media_of(Bytes bytes);

@@ -1,6 +1,10 @@
-// RIFF/WAVE to float samples: PCM of 8, 16, 24 and 32 bits, IEEE floats of 32 and 64. PCM of n bits is divided by
+// RIFF/WAVE to float samples and back. What is read: PCM of 8, 16, 24 and 32 bits, IEEE floats of 32 and 64. PCM of n bits is divided by
 // 2^(n-1) (8-bit PCM is unsigned, 128 is zero). A chunk that is cut off is an error.
 #pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
 
 #include "runtime/io/limits.h"
 #include "runtime/io/tensor.h"
@@ -22,5 +26,11 @@ struct Audio {
 
 // The samples take at most limits.beyond(file).
 Result<Audio> decode_wav(Bytes file, Channels channels, const DecodeLimits& limits = {});
+
+inline constexpr int64_t kMostWrittenChannels = 64;
+
+// A file of 16-bit PCM: of f32 [channels, samples] each sample times 32768, rounded half to even, no further than what 16 bits hold; no number
+// becomes 0. `allow` is asked before the bytes are made; what it refuses is the answer. InputMismatch: too many channels, or 4 GiB, which no such file has.
+Result<std::vector<std::byte>> encode_wav(std::span<const float> samples, int64_t channels, uint32_t rate, const std::function<Status(uint64_t bytes)>& allow);
 
 }  // namespace mlc::io

@@ -17,6 +17,7 @@ template <> inline constexpr uint32_t kFirstSize<MlioClass> = 40;
 template <> inline constexpr uint32_t kFirstSize<MlioLine> = 32;
 template <> inline constexpr uint32_t kFirstSize<MlioBox> = 56;
 template <> inline constexpr uint32_t kFirstSize<MlioImage> = 40;
+template <> inline constexpr uint32_t kFirstSize<MlioSound> = 48;
 
 }  // namespace mlc::api
 
@@ -34,6 +35,7 @@ using mlc::pipeline::Classes;
 using mlc::pipeline::FoundBoxes;
 using mlc::pipeline::GivenInput;
 using mlc::pipeline::ImageFile;
+using mlc::pipeline::SoundFile;
 using mlc::pipeline::Text;
 using mlc::pipeline::ValueKind;
 
@@ -126,6 +128,7 @@ int32_t kind_of(ValueKind kind) {
     case ValueKind::Text: return MLIO_TEXT;
     case ValueKind::Boxes: return MLIO_BOXES;
     case ValueKind::Image: return MLIO_IMAGE;
+    case ValueKind::Sound: return MLIO_SOUND;
     case ValueKind::Media:
     case ValueKind::Strings:
     case ValueKind::Tensor:
@@ -239,6 +242,8 @@ int mlio_answer(const MlioAnswers* a, uint32_t index, MlioAnswer* out) {
     answer.num_rows = static_cast<uint32_t>(found->boxes.size());
   } else if (answer_as<ImageFile>(a, index)) {
     answer.kind = MLIO_IMAGE;
+  } else if (answer_as<SoundFile>(a, index)) {
+    answer.kind = MLIO_SOUND;
   } else if (const auto* t = answer_as<HostTensor>(a, index)) {
     answer.array = {answer.name, const_cast<std::byte*>(t->data.data()), t->data.size(), static_cast<int32_t>(t->dtype),
                     static_cast<uint32_t>(t->shape.size()), t->shape.data()};
@@ -291,6 +296,17 @@ int mlio_image(const MlioAnswers* a, uint32_t index, MlioImage* out) {
   return fill(image, out);
 }
 
+int mlio_sound(const MlioAnswers* a, uint32_t index, MlioSound* out) {
+  const auto* file = answer_as<SoundFile>(a, index);
+  if (!file) return MLC_USAGE;
+  MlioSound sound{};
+  sound.rate = static_cast<uint32_t>(file->rate), sound.channels = static_cast<uint32_t>(file->channels);
+  sound.samples = static_cast<uint64_t>(file->samples);
+  sound.media_type = file->media_type.c_str();
+  sound.file = {file->bytes.data(), file->bytes.size()};
+  return fill(sound, out);
+}
+
 int error_code(const MlioError* e) { return e ? static_cast<int>(e->status.code) : MLC_OK; }
 const char* error_text(const MlioError* e) { return e ? e->text.c_str() : ""; }
 const char* error_message(const MlioError* e) { return e ? e->status.message.c_str() : ""; }
@@ -307,7 +323,7 @@ constexpr MlioApi kApi = {MLIO_API_VERSION, sizeof(MlioApi),   mlio_services,   
                           mlio_info,        mlio_input,        mlio_output,          mlio_run,      mlio_answers_release,
                           mlio_answers_info, mlio_answer,      mlio_num_classes,     mlio_class_at, mlio_line,
                           error_code,       error_text,        error_message,        error_number,  error_fact,
-                          error_help,       error_release,     mlio_box,             mlio_image,
+                          error_help,       error_release,     mlio_box,             mlio_image,    mlio_sound,
                           mlc::mlio::stream_info, mlc::mlio::stream_open, mlc::mlio::stream_release, mlc::mlio::stream_push,
                           mlc::mlio::stream_finish, mlc::mlio::stream_next, mlc::mlio::stream_reset};
 

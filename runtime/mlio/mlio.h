@@ -26,7 +26,7 @@ typedef struct MlioAnswers MlioAnswers;
 typedef struct MlioError MlioError;
 typedef struct MlioStream MlioStream;
 
-enum { MLIO_ARRAY = 0, MLIO_CLASSES = 1, MLIO_TEXT = 2, MLIO_BOXES = 3, MLIO_IMAGE = 4 };
+enum { MLIO_ARRAY = 0, MLIO_CLASSES = 1, MLIO_TEXT = 2, MLIO_BOXES = 3, MLIO_IMAGE = 4, MLIO_SOUND = 5 };
 
 typedef struct MlioPipelineInfo {
   uint32_t size;
@@ -120,6 +120,15 @@ typedef struct MlioImage {
   MlcBytes file;
 } MlioImage;
 
+/* A sound as the bytes of a file, which live as long as the answers. */
+typedef struct MlioSound {
+  uint32_t size;
+  uint32_t rate, channels;
+  uint64_t samples;         /* of each channel */
+  const char* media_type;   /* "audio/wav" */
+  MlcBytes file;
+} MlioSound;
+
 typedef struct MlioApi {
   uint32_t version;
   uint32_t size;
@@ -158,6 +167,8 @@ typedef struct MlioApi {
   /* Of an answer MLIO_BOXES, best first; of one MLIO_IMAGE. */
   int (*box)(const MlioAnswers* answers, uint32_t answer, uint32_t index, MlioBox* out);
   int (*image)(const MlioAnswers* answers, uint32_t answer, MlioImage* out);
+  /* Of one MLIO_SOUND. */
+  int (*sound)(const MlioAnswers* answers, uint32_t answer, MlioSound* out);
 
   /* A sound that comes in pieces, through a pipeline with a stream: what is carried from one chunk to the next stays in the library.
    * `run` takes the whole sound in place of that. MLC_NOT_FOUND where the pipeline has none. */

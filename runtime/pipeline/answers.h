@@ -47,9 +47,16 @@ struct ImageFile {
   std::vector<std::byte> bytes;
 };
 
+// A sound as the bytes of a file.
+struct SoundFile {
+  std::string media_type;
+  int64_t rate = 0, channels = 0, samples = 0;  // samples of each channel
+  std::vector<std::byte> bytes;
+};
+
 struct Answer {
   std::string name;
-  std::variant<HostTensor, Classes, Text, FoundBoxes, ImageFile> value;
+  std::variant<HostTensor, Classes, Text, FoundBoxes, ImageFile, SoundFile> value;
 };
 
 }  // namespace mlc::pipeline

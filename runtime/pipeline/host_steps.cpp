@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "runtime/io/image.h"
-#include "runtime/io/wav.h"
+#include "runtime/io/sound.h"
 #include "runtime/pipeline/page/cut_pictures.h"
 #include "runtime/pipeline/scores.h"
 #include "schema/pipeline/lines.h"
@@ -67,7 +67,7 @@ Status check_rate(uint32_t found, uint32_t taken) {
 }
 
 Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file, const io::DecodeLimits& limits) {
-  MLC_ASSIGN(io::Audio audio, io::decode_wav(file, channels_of(step.channels), limits));
+  MLC_ASSIGN(io::Audio audio, io::decode_sound(file, channels_of(step.channels), limits));
   MLC_RETURN_IF_ERROR(check_rate(audio.rate, step.rate));
   return std::move(audio.samples);
 }
@@ -195,6 +195,19 @@ Result<std::vector<HostTensor>> cut(const HostTensor& picture, const HostTensor&
     parts.push_back(std::move(part));
   }
   return parts;
+}
+
+Result<SoundFile> wav_out(const WavOut& step, const HostTensor& sound, AnswerBudget& budget) {
+  const std::vector<int64_t>& shape = sound.shape;
+  const bool is_fit = sound.dtype == DType::F32 && !shape.empty() && shape.size() <= 3 && (shape.size() < 3 || shape[0] == 1);
+  if (!is_fit)
+    return Status(Code::InputMismatch, 4001, "step 'wav_out' takes f32 [samples], [channels, samples] or [1, channels, samples], found {}",
+                  type_text(sound.dtype, shape));
+  SoundFile file{"audio/wav", step.rate, shape.size() > 1 ? shape[shape.size() - 2] : 1, shape.back(), {}};
+  auto bytes = io::encode_wav(sound.as<float>(), file.channels, static_cast<uint32_t>(step.rate), [&](uint64_t n) { return budget.take(n, "wav_out"); });
+  if (!bytes.ok()) return std::move(bytes).status().note("step 'wav_out'");
+  file.bytes = std::move(*bytes);
+  return file;
 }
 
 }  // namespace mlc::pipeline

@@ -44,6 +44,8 @@ Result<FoundBoxes> name_boxes(const NameBoxes& step, const HostTensor& found, st
 Result<HostTensor> draw(const HostTensor& picture, const FoundBoxes& boxes, AnswerBudget& budget);
 // `picture`: u8 [h, w, c], c from 1 to 4: grey or R G B, with alpha or without.
 Result<ImageFile> image_out(const HostTensor& picture, AnswerBudget& budget);
+// `sound`: f32 [samples], [channels, samples] or [1, channels, samples].
+Result<SoundFile> wav_out(const WavOut& step, const HostTensor& sound, AnswerBudget& budget);
 
 // `scores`: any float type, [time, columns] or [batch, time, columns]; the columns are the charset's lines, the blank,
 // and the final space where there is one.

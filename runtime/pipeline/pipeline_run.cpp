@@ -123,6 +123,8 @@ Status PipelineRun::run_step(const Step& step) {
     MLC_ASSIGN(out, draw(*in, *boxes, context_.budget));
   } else if (std::holds_alternative<ImageOut>(step.what)) {
     MLC_ASSIGN(out, image_out(*in, context_.budget));
+  } else if (const auto* file = std::get_if<WavOut>(&step.what)) {
+    MLC_ASSIGN(out, wav_out(*file, *in, context_.budget));
   } else {
     return Status(Code::Internal, "step '{}' is not one of the host", step.op);
   }
@@ -165,6 +167,7 @@ Result<Answer> PipelineRun::take_answer(ValueId id) {
   else if (auto* text = std::get_if<Text>(&value)) answer.value = std::move(*text);
   else if (auto* boxes = std::get_if<FoundBoxes>(&value)) answer.value = std::move(*boxes);
   else if (auto* image = std::get_if<ImageFile>(&value)) answer.value = std::move(*image);
+  else if (auto* sound = std::get_if<SoundFile>(&value)) answer.value = std::move(*sound);
   else return Status(Code::Internal, "'{}' is a list, which is no answer", answer.name);
   return answer;
 }

@@ -22,7 +22,7 @@ struct RunContext {
 };
 
 using Tensors = std::vector<HostTensor>;  // a list
-using RunValue = std::variant<std::monostate, HostTensor, Tensors, Classes, Text, FoundBoxes, ImageFile>;
+using RunValue = std::variant<std::monostate, HostTensor, Tensors, Classes, Text, FoundBoxes, ImageFile, SoundFile>;
 
 class PipelineRun {
  public:

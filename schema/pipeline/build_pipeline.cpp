@@ -167,6 +167,8 @@ class Builder {
                                                   {"image/webp", "image/webp"},
                                                   {"image/x-portable-anymap", "image/x-portable-anymap"},
                                                   {"audio/wav", "audio/wav"},
+                                                  {"audio/flac", "audio/flac"},
+                                                  {"audio/ogg", "audio/ogg"},
                                                   {"text/plain", "text/plain"},
                                                   {"application/x-npy", "application/x-npy"}});
     if (std::find(accept.begin(), accept.end(), word) == accept.end())
@@ -564,7 +566,7 @@ class Builder {
       }
       const auto id = use(key.text(), key.where());
       if (!id) continue;
-      if (const ValueKind kind = p_.values[*id].kind; kind == ValueKind::List || kind == ValueKind::Boxes || kind == ValueKind::Image)
+      if (const ValueKind kind = p_.values[*id].kind; kind == ValueKind::List || kind == ValueKind::Boxes || kind == ValueKind::Image || kind == ValueKind::Sound)
         problems_.add(5005, key.where(), quoted(key.text()) + " is " + (kind == ValueKind::List ? "a list" : kind == ValueKind::Boxes ? "boxes" : "a file") +
                                              ", and each item gives one row of an array, of classes or of a text");
       else results.push_back(*id);
@@ -597,7 +599,7 @@ class Builder {
                             : in.kind == ValueKind::Classes ? "a list of classes"
                             : in.kind == ValueKind::Text    ? "a text that was made"
                             : in.kind == ValueKind::Boxes   ? "boxes with labels"
-                            : in.kind == ValueKind::Image   ? "a file that was made"
+                            : in.kind == ValueKind::Image || in.kind == ValueKind::Sound ? "a file that was made"
                             : in.picture                    ? "a picture in another layout"
                                                             : "an array that is no picture";
       problems_.add(

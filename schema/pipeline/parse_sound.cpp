@@ -1,11 +1,15 @@
 #include "schema/pipeline/parse_sound.h"
 
 #include <cmath>
+#include <numeric>
+
+#include "schema/pipeline/sound_tables.h"
 
 namespace mlc::pipeline::sound {
 namespace {
 
 constexpr int64_t kLongestFrame = 1 << 16, kLongestSpectrum = 1 << 15, kMostBands = 1024, kMostSamples = 1 << 28;
+constexpr int64_t kHighestRate = 1 << 24, kMostTaps = 1 << 22;
 
 double positive(ObjectReader& r, const Json* v, std::string_view key) {
   const double number = r.number(v, key);
@@ -16,6 +20,20 @@ double positive(ObjectReader& r, const Json* v, std::string_view key) {
 }  // namespace
 
 Op fit(ObjectReader& r, const Value&, Value&) { return Fit{r.integer(r.required("samples"), "samples", 1, kMostSamples)}; }
+
+// Rates without a common divisor: the numbers of samples are in the same proportion.
+Op resample(ObjectReader& r, const Value&, Value&) {
+  Resample s;
+  const Json *from = r.required("from"), *to = r.required("to");
+  s.from = r.integer(from, "from", 1, kHighestRate);
+  s.to = r.integer(to, "to", 1, kHighestRate);
+  s.like = r.choice<Resample::Like>(r.required("like"), "like", {{"torchaudio", Resample::Like::Torchaudio}, {"scipy", Resample::Like::Scipy}});
+  const int64_t common = std::gcd(s.from, s.to);
+  s.from /= common, s.to /= common;
+  if (const int64_t size = resample_taps_size(s); to && s.from != s.to && size > kMostTaps)
+    r.wrong(*to, "to", "and 'from' have so small a common divisor that the filter has " + std::to_string(size) + " weights, at most " + std::to_string(kMostTaps));
+  return s;
+}
 
 Op frame(ObjectReader& r, const Value&, Value&) {
   Frame s;
@@ -28,7 +46,9 @@ Op frame(ObjectReader& r, const Value&, Value&) {
   return s;
 }
 
-Op window(ObjectReader& r, const Value&, Value&) {
+namespace {
+
+Window window_of(ObjectReader& r) {
   Window s;
   using Shape = Window::Shape;
   s.shape = r.choice<Shape>(r.required("shape"), "shape", {{"hann", Shape::Hann}, {"hamming", Shape::Hamming}, {"povey", Shape::Povey}});
@@ -36,20 +56,51 @@ Op window(ObjectReader& r, const Value&, Value&) {
   return s;
 }
 
+}  // namespace
+
+Op window(ObjectReader& r, const Value&, Value&) { return window_of(r); }
+
 Op pre_emphasis(ObjectReader& r, const Value&, Value&) { return PreEmphasis{r.number(r.required("factor"), "factor")}; }
 
 Op stft(ObjectReader& r, const Value&, Value&) {
   Stft s;
   s.n_fft = r.integer(r.required("n_fft"), "n_fft", 1, kLongestSpectrum);
-  s.power = static_cast<int>(r.integer(r.required("power"), "power", 1, 2));
+  const Json* power = r.required("power");
+  if (power && power->is(Json::Kind::String)) s.power = r.choice<int>(power, "power", {{"complex", 0}});
+  else s.power = static_cast<int>(r.integer(power, "power", 1, 2));
   return s;
+}
+
+Op istft(ObjectReader& r, const Value&, Value&) { return Istft{r.integer(r.required("n_fft"), "n_fft", 1, kLongestSpectrum)}; }
+
+// "window": "none", or what `window` takes.
+Op overlap_add(ObjectReader& r, const Value&, Value&) {
+  OverlapAdd s;
+  s.hop = r.integer(r.required("hop"), "hop", 1, kLongestFrame);
+  s.is_centered = r.choice<bool>(r.required("center"), "center", {{"none", false}, {"cut", true}});
+  const Json* window = r.required("window");
+  if (!window || (window->is(Json::Kind::String) && window->text() == "none")) return s;
+  if (!window->is(Json::Kind::Object)) {
+    r.wrong(*window, "window", "is neither \"none\" nor {\"shape\", \"ends\"}");
+    return s;
+  }
+  ObjectReader one(*window, "'window'", r.problems());
+  s.has_window = true;
+  s.window = window_of(one);
+  one.finish();
+  return s;
+}
+
+Op wav_out(ObjectReader& r, const Value&, Value& out) {
+  out.kind = ValueKind::Sound;
+  return WavOut{r.integer(r.required("rate"), "rate", 1, kHighestRate)};
 }
 
 Op mel(ObjectReader& r, const Value&, Value&) {
   Mel s;
   s.bands = r.integer(r.required("bands"), "bands", 1, kMostBands);
   s.n_fft = r.integer(r.required("n_fft"), "n_fft", 1, kLongestSpectrum);
-  s.rate = static_cast<double>(r.integer(r.required("rate"), "rate", 1, 1 << 24));
+  s.rate = static_cast<double>(r.integer(r.required("rate"), "rate", 1, kHighestRate));
   const Json *low = r.required("low"), *high = r.required("high");
   s.low = r.number(low, "low");
   s.high = r.number(high, "high");

@@ -10,10 +10,14 @@ namespace mlc::pipeline::sound {
 
 // Attributes, as StepKind::parse reads them.
 Op fit(ObjectReader& r, const Value& in, Value& out);
+Op resample(ObjectReader& r, const Value& in, Value& out);
 Op frame(ObjectReader& r, const Value& in, Value& out);
 Op window(ObjectReader& r, const Value& in, Value& out);
 Op pre_emphasis(ObjectReader& r, const Value& in, Value& out);
 Op stft(ObjectReader& r, const Value& in, Value& out);
+Op istft(ObjectReader& r, const Value& in, Value& out);
+Op overlap_add(ObjectReader& r, const Value& in, Value& out);
+Op wav_out(ObjectReader& r, const Value& in, Value& out);
 Op mel(ObjectReader& r, const Value& in, Value& out);
 Op log(ObjectReader& r, const Value& in, Value& out);
 Op mean_var(ObjectReader& r, const Value& in, Value& out);

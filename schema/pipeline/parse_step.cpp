@@ -522,10 +522,13 @@ constexpr StepKind kKinds[] = {
     {"transpose", InputForm::Tensor, transpose},
     {"constant", InputForm::None, parse_constant},
     {"fit", InputForm::Tensor, sound::fit},
+    {"resample", InputForm::Tensor, sound::resample},
     {"frame", InputForm::Tensor, sound::frame},
     {"window", InputForm::Tensor, sound::window},
     {"pre_emphasis", InputForm::Tensor, sound::pre_emphasis},
     {"stft", InputForm::Tensor, sound::stft},
+    {"istft", InputForm::Tensor, sound::istft, {{{"mask", false}}}},
+    {"overlap_add", InputForm::Tensor, sound::overlap_add, {{{"length_of", false}}}},
     {"mel", InputForm::Tensor, sound::mel},
     {"log", InputForm::Tensor, sound::log},
     {"mean_var", InputForm::Tensor, sound::mean_var},
@@ -539,13 +542,14 @@ constexpr StepKind kKinds[] = {
     {"detections", InputForm::Tensor, parse_detections},
     {"draw", InputForm::Picture, parse_draw, {{{"boxes", true, InputForm::Found}}}},
     {"image_out", InputForm::Picture, parse_image_out},
+    {"wav_out", InputForm::Tensor, sound::wav_out},
     {"cut", InputForm::Picture, cut, {{{"boxes", false}, {"corners", false}}}},
     {"for_each", InputForm::Items, for_each},
     {"batch", InputForm::Tensor, batch},
 };
 
 constexpr std::string_view kPlanned[] = {
-    "resample", "istft", "overlap_add", "clip", "mask_png", "wav_out", "quantize"};
+    "clip", "mask_png", "quantize"};
 
 }  // namespace
 

@@ -52,6 +52,7 @@ bool is_decoder(const Op& op) {
 bool is_array_step(const Op& op) {
   return !is_decoder(op) && !std::holds_alternative<TopK>(op) && !std::holds_alternative<CtcGreedy>(op) && !std::holds_alternative<Detokenize>(op) &&
          !std::holds_alternative<NameBoxes>(op) && !std::holds_alternative<Draw>(op) && !std::holds_alternative<ImageOut>(op) &&
+         !std::holds_alternative<WavOut>(op) &&
          !std::holds_alternative<TextBoxes>(op) && !std::holds_alternative<Cut>(op) && !std::holds_alternative<ForEach>(op) &&
          !std::holds_alternative<Batch>(op);
 }

@@ -42,6 +42,7 @@ enum class ValueKind {
   Text,     // decoded text, an answer
   Boxes,    // detections with labels, an answer, which may be drawn
   Image,    // a picture as a file, an answer
+  Sound,    // a sound as a file, an answer
 };
 
 // What is known of a picture before a model is seen; -1 is a size that the file decides.

@@ -11,6 +11,17 @@ namespace mlc::pipeline {
 std::vector<double> window_table(const Window& step, int64_t length);
 // Row-major [n_fft / 2 + 1, bands].
 std::vector<double> mel_weights(const Mel& step);
+// What each sample of the new rate is made of: sample k is the sum over j of taps[k % to, j] * x[k * from / to - before + j], quotients rounded
+// down, where the sound has such samples.
+struct ResampleTaps {
+  int64_t before = 0, count = 0;
+  std::vector<double> taps;  // row-major [to, count]
+};
+ResampleTaps resample_taps(const Resample& step);
+// Elements of `taps`, which tell what the table costs before it is made.
+int64_t resample_taps_size(const Resample& step);
+// Samples of the result.
+int64_t resampled_length(const Resample& step, int64_t samples);
 // The least number of samples of which there is a frame.
 int64_t least_samples(const Frame& step);
 

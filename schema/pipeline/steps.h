@@ -1,6 +1,6 @@
 // The steps of a pipeline with every attribute resolved. What each one computes, bit by bit: spec/pipeline.md.
 //
-// Pictures are arrays [height, width, channels] until `layout`. Host steps (decode_*, tokenize, top_k, ctc_greedy,
+// Pictures are arrays [height, width, channels] until `layout`. Host steps (decode_*, tokenize, top_k, ctc_greedy, *_out,
 // detokenize, text_boxes, cut, for_each, batch) run in libmlio's neighbour runtime/pipeline; all others are array steps, which the packager
 // compiles together with the models.
 #pragma once
@@ -181,6 +181,12 @@ struct Transpose {
 struct Fit {
   int64_t samples = 1;
 };
+// A sound at another rate, as torchaudio.transforms.Resample or scipy.signal.resample_poly have it. Equal rates change no sample.
+struct Resample {
+  enum class Like { Torchaudio, Scipy };
+  int64_t from = 1, to = 1;  // Hz, without a common divisor
+  Like like = Like::Torchaudio;
+};
 // Parts of a sound [.., samples] that begin `hop` samples apart: [.., frames, length].
 struct Frame {
   // What is put around the sound, half a frame on each side, so that the first frame is around the first sample.
@@ -200,10 +206,21 @@ struct Window {
 struct PreEmphasis {
   double factor = 0;
 };
-// Rows, with zeros behind them as far as n_fft, as the magnitudes of their spectra or the squares of those.
+// Rows, with zeros behind them as far as n_fft, as their spectra, the magnitudes of those or their squares.
 struct Stft {
   int64_t n_fft = 1;
-  int power = 2;
+  int power = 2;  // 0: complex numbers, [.., 2]
+};
+// Spectra of complex numbers as rows. The second input, where it is there, is what each number of a spectrum is multiplied by.
+struct Istft {
+  int64_t n_fft = 1;
+};
+// Rows as a sound: the sums of those that cover a sample. The second input, where it is there, is as long as the sound.
+struct OverlapAdd {
+  int64_t hop = 1;
+  bool is_centered = false;  // half a row is cut off on each side
+  bool has_window = false;   // rows are multiplied by it, and the sums divided by those of its squares
+  Window window;
 };
 struct Mel {
   // Kaldi: htk, with triangles that are straight over mel instead of over frequency.
@@ -266,6 +283,10 @@ struct NameBoxes {
 struct Draw {};
 // A picture as a file.
 struct ImageOut {};
+// A sound as a file: f32 [samples], [channels, samples] or [1, channels, samples].
+struct WavOut {
+  int64_t rate = 1;  // Hz
+};
 
 struct Detokenize {
   std::string tokenizer;  // name of an asset
@@ -311,8 +332,8 @@ struct Batch {
 
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
                         LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Transpose, Constant,
-                        Boxes, Nms, Unletterbox,
-                        Fit, Frame, Window, PreEmphasis, Stft, Mel, Log, MeanVar, Run, Generate, TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut,
+                        Boxes, Nms, Unletterbox, Fit, Resample, Frame, Window, PreEmphasis, Stft, Istft, OverlapAdd, Mel, Log, MeanVar, Run,
+                        Generate, TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut, WavOut,
                         TextBoxes, Cut, ForEach, Batch>;
 
 }  // namespace mlc::pipeline

@@ -22,7 +22,7 @@ seeds() {
     image) ls $data/*.png $data/*.jpg $data/*.bmp $data/*.p?m $data/*.tiff $data/*.webp $data/*.j[p2][2k] examples/*/images/* ;;
     npy) ls $data/*.npy ;;
     npz) ls $data/*.npz ;;
-    wav) ls $data/*.wav ;;
+    wav) ls $data/*.wav $data/*.flac $data/*.ogg ;;
     json) ls examples/*/*.json tests/fuzz/corpus/signed_json/* ;;
     pipeline) ls examples/*/*.json examples/*/labels.txt ;;
     elf) ls "$build"/bin/*.so ;;

@@ -1,4 +1,5 @@
 """What the runtime needs of a machine: libraries that distributions name alike, and nothing else before a file asks for it."""
+import json
 import os
 import pathlib
 import re
@@ -45,9 +46,10 @@ def tiff(width, height):
             + b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags) + struct.pack("<I", 0))
 
 
-def libtiff_of_this_machine():
+def library_of_this_machine(file):
     """Where the loader finds it."""
-    code = "import ctypes; ctypes.CDLL('libtiff.so.6'); print(next(l.split()[-1] for l in open('/proc/self/maps') if 'libtiff.so' in l))"
+    name = file[:file.index(".so")]
+    code = f"import ctypes; ctypes.CDLL('{file}'); print(next(l.split()[-1] for l in open('/proc/self/maps') if '{name}.so' in l))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     return done.stdout.strip()
 
@@ -64,7 +66,7 @@ def without(library, *command):
 
 def a_machine_without_libtiff_runs_all_else():
     """Also where the file is a stranger's, so that its pictures are decoded in a process that can open no library."""
-    library = libtiff_of_this_machine()
+    library = library_of_this_machine("libtiff.so.6")
     if not library or not shutil.which("unshare"):
         raise Skipped("no libtiff.so.6 here, or no unshare")
     with tempfile.TemporaryDirectory(prefix="mlc-needs-") as name:
@@ -90,7 +92,34 @@ def a_machine_without_libtiff_runs_all_else():
                     assert here.returncode == 20 and "this machine has no libtiff.so.6; PNG" in here.stderr and "libtiff6" in here.stderr, here
 
 
-TESTS = (libraries_are_those_that_every_distribution_has, a_machine_without_libtiff_runs_all_else)
+def a_machine_without_libsndfile_reads_wav():
+    """Likewise."""
+    library = library_of_this_machine("libsndfile.so.1")
+    if not library or not shutil.which("unshare"):
+        raise Skipped("no libsndfile.so.1 here, or no unshare")
+    steps = [{"op": "decode_audio", "in": "speech", "channels": "first", "rate": 16000}, {"op": "fit", "samples": 784},
+             {"op": "frame", "length": 28, "hop": 28, "center": "none", "last": "drop"}, {"op": "new_axis", "at": 0}, {"op": "new_axis", "at": 0, "out": "x"},
+             {"op": "run", "program": "main", "in": {"image": "x"}, "out": {"logits": "y"}}]
+    text = {"mlc_pipeline": 1, "inputs": {"speech": {"accept": ["audio/wav", "audio/flac"]}}, "steps": steps, "outputs": ["y"]}
+    with tempfile.TemporaryDirectory(prefix="mlc-needs-") as name:
+        folder, source = pathlib.Path(name), BUILD.parents[1]
+        os.environ.update({f"XDG_{part}_HOME": str(folder / part) for part in ("CONFIG", "STATE", "CACHE")})
+        (folder / "pipeline.json").write_text(json.dumps(text))
+        for file, flags in (("own.mlc", ()), ("stranger.mlc", ("--no-sign",))):
+            subprocess.run([str(BUILD / "bin/mlpack"), "build", source / "examples/digits/digits.onnx", "-o", folder / file, "--target", "portable",
+                            "--pipeline", folder / "pipeline.json", *flags], check=True, capture_output=True, text=True, timeout=300)
+            for sound in ("pcm16.wav", "mono16.flac"):
+                command = (BUILD / "bin/mlrun", folder / file, "-i", source / "tests/unit/io/data" / sound)
+                there = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=120)
+                assert there.returncode == 0, there
+                here = without(library, *command)
+                if sound == "pcm16.wav":
+                    assert here.returncode == 0 and here.stdout == there.stdout, here
+                else:
+                    assert here.returncode == 20 and "this machine has no libsndfile.so.1; WAV works without" in here.stderr and "libsndfile1" in here.stderr, here
+
+
+TESTS = (libraries_are_those_that_every_distribution_has, a_machine_without_libtiff_runs_all_else, a_machine_without_libsndfile_reads_wav)
 failed = skipped = 0
 for test in TESTS:
     try:

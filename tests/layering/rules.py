@@ -42,7 +42,7 @@ FOREIGN = (
     (r"flatbuffers/", ("schema/generated/",)),
     (r"CLI/", ("base/cli/command.cpp", "base/cli/program.cpp", "base/cli/completion.cpp")),  # not the tools: ten seconds of each source's compile time
     (r"nlohmann/", ("base/cli/json_tree.cpp",)),  # likewise
-    (r"jpeglib\.h|jerror\.h|turbojpeg\.h|png\.h|zlib\.h|tiff(io)?\.h|webp/|openjpeg\.h", ("runtime/io/",)),
+    (r"jpeglib\.h|jerror\.h|turbojpeg\.h|png\.h|zlib\.h|tiff(io)?\.h|sndfile\.h|webp/|openjpeg\.h", ("runtime/io/",)),
     (r"unicode/", ("packager/text/unicode.cpp", "packager/text/code_points.cpp")),
     (r"seccomp\.h|linux/(seccomp|landlock)\.h", ("runtime/sandbox/",)),
     (r"doctest/", ()),

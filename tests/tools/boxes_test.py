@@ -69,7 +69,7 @@ def boxes_are_places_of_the_picture_that_came_in(t):
     t.run("mlrun", "d.mlc", "-i", "p.png", "-o", "d.json")
     assert json.loads((t.dir / "d.json").read_text())["found"] == found
     refused = t.run("mlrun", "d.mlc", "-i", "p.png", "-o", "d.npz", code=2).stderr
-    assert "classes, text, boxes and pictures are no arrays" in refused, refused
+    assert "classes, text, boxes, pictures and sounds are no arrays" in refused, refused
     refused = t.run("mlrun", "d.mlc", "-i", "p.png", "-o", "d.png", code=2).stderr
     assert ".png holds one picture, there are 0 among the answers" in refused and not (t.dir / "d.png").exists(), refused
 

@@ -10,7 +10,7 @@
 #include "runtime/io/image.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/npz.h"
-#include "runtime/io/wav.h"
+#include "runtime/io/sound.h"
 
 using namespace mlc;
 
@@ -19,8 +19,10 @@ namespace {
 Result<std::string> decode(Bytes file, const io::DecodeLimits& limits) {
   const auto text = [](const HostTensor& t) { return type_text(t.dtype, t.shape); };
   switch (io::media_of(file)) {
-    case io::Media::Wav: {
-      MLC_ASSIGN(const io::Audio audio, io::decode_wav(file, io::Channels::Keep, limits));
+    case io::Media::Wav:
+    case io::Media::Flac:
+    case io::Media::Ogg: {
+      MLC_ASSIGN(const io::Audio audio, io::decode_sound(file, io::Channels::Keep, limits));
       return text(audio.samples);
     }
     case io::Media::Npy: {

@@ -334,6 +334,51 @@ def simple(decoder):
     decoder.check("NPZ of 20 arrays of 32 MiB", npz([(npy("|u1", 32 * MIB), 32 * MIB)] * 20), RESOURCE, "npz: entry 'a")
 
 
+# FLAC and Vorbis: what their headers ask for
+
+def ogg(packets):
+    """Pages of one packet each, which have at most 64 KiB."""
+    def page(number, packet):
+        lacing = bytes([255]*(len(packet)//255) + [len(packet) % 255])
+        head = b"OggS\0" + struct.pack("<BqIII", 2 if number == 0 else 0, 0, 7, number, 0)
+        data = bytearray(head + bytes([len(lacing)]) + lacing + packet)
+        sum = 0
+        for b in data:
+            sum ^= b << 24
+            for _ in range(8):
+                sum = (sum << 1 ^ (0x04C11DB7 if sum >> 31 else 0)) & 0xFFFFFFFF
+        data[22:26] = struct.pack("<I", sum)
+        return bytes(data)
+    return b"".join(page(k, packet) for k, packet in enumerate(packets))
+
+
+def vorbis(books):
+    head = b"\1vorbis" + struct.pack("<IBIIIIBB", 0, 1, 8000, 0, 0, 0, 0xB8, 1)
+    return ogg([head, b"\3vorbis" + struct.pack("<II", 0, 0) + b"\1", b"\5vorbis" + books])
+
+
+def packed_sounds(decoder):
+    books = Bits().put(255, 8)
+    for _ in range(256):  # of 2^23 - 1 entries, all of which have one length
+        books.put(0x564342, 24).put(1, 16).put((1 << 23) - 1, 24).put(1, 1).put(22, 5).put((1 << 23) - 1, 23).put(0, 4)
+    decoder.check("Ogg, books of 2^31 entries", vorbis(books.bytes()), RESOURCE, "ogg: the headers may take 1")
+    one = Bits().put(0, 8).put(0x564342, 24).put(4, 16).put(1 << 20, 24)
+    decoder.check("Ogg, a book of 2^20 entries of 4", vorbis(one.put(1, 1).put(19, 5).put(1 << 20, 21).put(0, 4).bytes()), RESOURCE, "ogg: the headers may take")
+    decoder.check("Ogg, a book that is too large", vorbis(Bits().put(0, 8).put(0x564342, 24).put(256, 16).put(1 << 20, 24).bytes()), MALFORMED,
+                  "ogg: a book of codes has 1048576 entries of 256")
+    decoder.check("Ogg, lengths that do not add up", vorbis(Bits().put(0, 8).put(0x564342, 24).put(1, 16).put(9, 24).put(1, 1).put(0, 5).put(0, 400).bytes()),
+                  MALFORMED, "ogg: a book of codes has lengths that do not add up")
+    information = struct.pack(">HHBHBH", 65535, 65535, 0, 0, 0, 0) + (8000 << 44 | 7 << 41 | 15 << 36 | (1 << 36) - 1).to_bytes(8, "big") + bytes(16)
+    head = b"fLaC" + struct.pack(">I", 0x80000000 | len(information)) + information
+    decoder.check("FLAC, 2^36 samples of 8 channels", head + bytes(100), MALFORMED, "flac: the file does not say how many samples it has")
+    information = information[:10] + (8000 << 44 | 7 << 41 | 15 << 36 | 1 << 24).to_bytes(8, "big") + bytes(16)
+    head = b"fLaC" + struct.pack(">I", 0x80000000 | len(information)) + information
+    decoder.check("FLAC, 2^24 samples of 8 channels", head + bytes(100), RESOURCE, "flac: 134217728 samples may take 529 MiB")
+    blocks = b"".join(struct.pack(">I", 2 << 24 | 0xFFFFFF) + bytes(0xFFFFFF) for _ in range(2))
+    head = b"fLaC" + struct.pack(">I", len(information)) + information + blocks + struct.pack(">I", 0x81000000)
+    decoder.check("FLAC, 32 MiB before the first frame", head + bytes(100), RESOURCE, "flac: the headers may take 401 MiB")
+
+
 def npy(kind, count):
     text = ("{'descr': '%s', 'fortran_order': False, 'shape': (%d,), }" % (kind, count)).ljust(117) + "\n"
     return b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text.encode()
@@ -358,7 +403,7 @@ def npz(arrays):
 
 if __name__ == "__main__":
     decoder = Decoder(os.path.join(sys.argv[1], "decode_file"))
-    for kind in (pngs, jpegs, tiffs, jpeg2000s, webps, simple):
+    for kind in (pngs, jpegs, tiffs, jpeg2000s, webps, packed_sounds, simple):
         if len(sys.argv) < 3 or kind.__name__ in sys.argv[2:]:
             kind(decoder)
     sys.exit(1 if decoder.failed else 0)

@@ -4,6 +4,7 @@ import re
 import shutil
 
 import boxes_test
+import sounds_test
 import stream_test
 import text_pipeline_test
 from errors_test import EXAMPLE, PIPELINE
@@ -46,6 +47,12 @@ def boxes(t):
     t.run("mlpack", "build", "d.onnx", "-o", "boxes.mlc", "--target", "portable", "--no-selftest", "--pipeline", "p.json")
 
 
+def sounds(t):
+    sounds_test.pipeline(t, [{"op": "fit", "samples": 5, "out": "x"}, sounds_test.RUN, {"op": "wav_out", "rate": 8000, "out": "file"}], ["file"])
+    (t.dir / "s.wav").write_bytes(sounds_test.wav([1, 2, 3], 8000))
+    t.run("mlpack", "build", "same.onnx", "-o", "sounds.mlc", "--target", "portable", "--no-selftest", "--pipeline", "p.json")
+
+
 def maps(t):
     nodes = [node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["cat", "dog"])]
     build(t, "map.mlc", nodes, [port("x", "f32", ["n", 2])], [list_of_maps("y", "str", "f32")], domains=["ai.onnx.ml"])
@@ -86,6 +93,8 @@ def answers(t, fields):
     boxes(t)
     assert "media_type" in ask("boxes.mlc", "-i", "p.png")["outputs"]["drawn"]
     ask("boxes.mlc", "-i", "p.png", "-o", "a.png")
+    sounds(t)
+    assert ask("sounds.mlc", "-i", "s.wav")["outputs"]["file"]["samples"] == 5
     stream_test.sums(t)
     stream_test.build(t)
     *chunks, last = map(json.loads, t.run("mlrun", "s.mlc", "-i", "s.wav", "--stream", "--json").stdout.splitlines())

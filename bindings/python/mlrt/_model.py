@@ -93,7 +93,7 @@ class PipelineInput(NamedTuple):
 
 
 class PipelineOutput(NamedTuple):
-    """What a pipeline answers; kind is "classes", "text", "boxes", "image" or "array"."""
+    """What a pipeline answers; kind is "classes", "text", "boxes", "image", "sound" or "array"."""
     name: str
     kind: str
 
@@ -222,7 +222,7 @@ class _Runner:
         """Runs once and gives the outputs by name.
 
         Inputs of the pipeline of the container, by name, go through it, and the answers are lists of Scored, Lines,
-        lists of Box, the bytes of a picture's file, and arrays. It takes files (a path, or the bytes of a file), and pictures that are decoded already, u8[height,width,channels].
+        lists of Box, the bytes of a picture's or a sound's file, and arrays. It takes files (a path, or the bytes of a file), and pictures that are decoded already, u8[height,width,channels].
         Where the pipeline takes texts a string is a text and a list of strings are several; pathlib.Path is a file of one.
         Arrays by the names of the program's inputs feed the program and give arrays. `raw` decides it by hand. Inputs whose names are no words of Python, or options of this function, come as a dict in
         front; a single file in front is the only input.

@@ -51,15 +51,25 @@ nb::list boxes_of(const MlioAnswers* answers, uint32_t index, uint32_t num_boxes
   return boxes;
 }
 
-nb::bytes file_of(const MlioAnswers* answers, uint32_t index, const char* name, CopyBound& bound) {
+nb::bytes bytes_of(MlcBytes file, const char* name, CopyBound& bound) {
+  bound.take(file.bytes, name);
+  return nb::bytes(static_cast<const char*>(file.data), file.bytes);
+}
+
+nb::bytes picture_of(const MlioAnswers* answers, uint32_t index, const char* name, CopyBound& bound) {
   auto image = sized<MlioImage>();
   mlio().image(answers, index, &image);
-  bound.take(image.file.bytes, name);
-  return nb::bytes(static_cast<const char*>(image.file.data), image.file.bytes);
+  return bytes_of(image.file, name, bound);
+}
+
+nb::bytes sound_of(const MlioAnswers* answers, uint32_t index, const char* name, CopyBound& bound) {
+  auto sound = sized<MlioSound>();
+  mlio().sound(answers, index, &sound);
+  return bytes_of(sound.file, name, bound);
 }
 
 const char* kind_name(int32_t kind) {
-  static constexpr const char* kNames[] = {"array", "classes", "text", "boxes", "image"};  // by MLIO_ARRAY, ...
+  static constexpr const char* kNames[] = {"array", "classes", "text", "boxes", "image", "sound"};  // by MLIO_ARRAY, ...
   return kNames[kind];
 }
 
@@ -126,7 +136,8 @@ nb::list answers_of(const Session& session, const MlioAnswers& answers, bool ten
     if (a.kind == MLIO_CLASSES) out.append(nb::make_tuple(a.name, kind, rows_of(made, i, a.num_rows, a.name, bound)));
     else if (a.kind == MLIO_TEXT) out.append(nb::make_tuple(a.name, kind, lines_of(made, i, a.num_rows, a.name, bound)));
     else if (a.kind == MLIO_BOXES) out.append(nb::make_tuple(a.name, kind, boxes_of(made, i, a.num_rows, a.name, bound)));
-    else if (a.kind == MLIO_IMAGE) out.append(nb::make_tuple(a.name, kind, file_of(made, i, a.name, bound)));
+    else if (a.kind == MLIO_IMAGE) out.append(nb::make_tuple(a.name, kind, picture_of(made, i, a.name, bound)));
+    else if (a.kind == MLIO_SOUND) out.append(nb::make_tuple(a.name, kind, sound_of(made, i, a.name, bound)));
     else out.append(nb::make_tuple(a.name, kind, session.output(a.array, nb::none(), tensors, bound)));
   }
   return out;

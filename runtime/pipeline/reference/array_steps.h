@@ -30,10 +30,14 @@ Result<HostTensor> column(const Column& step, const HostTensor& in);
 Result<HostTensor> transpose(const Transpose& step, const HostTensor& in);
 Result<HostTensor> constant(const Constant& step);
 Result<HostTensor> fit(const Fit& step, const HostTensor& in);
+Result<HostTensor> resample(const Resample& step, const HostTensor& in);
 Result<HostTensor> frame(const Frame& step, const HostTensor& in);
 Result<HostTensor> window(const Window& step, const HostTensor& in);
 Result<HostTensor> pre_emphasis(const PreEmphasis& step, const HostTensor& in);
 Result<HostTensor> stft(const Stft& step, const HostTensor& in);
+// `mask` and `sound` may be null.
+Result<HostTensor> istft(const Istft& step, const HostTensor& in, const HostTensor* mask);
+Result<HostTensor> overlap_add(const OverlapAdd& step, const HostTensor& in, const HostTensor* sound);
 Result<HostTensor> mel(const Mel& step, const HostTensor& in);
 Result<HostTensor> log(const Log& step, const HostTensor& in);
 Result<HostTensor> mean_var(const MeanVar& step, const HostTensor& in);

@@ -37,10 +37,13 @@ struct Evaluate {
   Result<HostTensor> operator()(const Column& s) const { return column(s, in); }
   Result<HostTensor> operator()(const Transpose& s) const { return transpose(s, in); }
   Result<HostTensor> operator()(const Fit& s) const { return fit(s, in); }
+  Result<HostTensor> operator()(const Resample& s) const { return resample(s, in); }
   Result<HostTensor> operator()(const Frame& s) const { return frame(s, in); }
   Result<HostTensor> operator()(const Window& s) const { return window(s, in); }
   Result<HostTensor> operator()(const PreEmphasis& s) const { return pre_emphasis(s, in); }
   Result<HostTensor> operator()(const Stft& s) const { return stft(s, in); }
+  Result<HostTensor> operator()(const Istft& s) const { return istft(s, in, mask); }
+  Result<HostTensor> operator()(const OverlapAdd& s) const { return overlap_add(s, in, mask); }
   Result<HostTensor> operator()(const Mel& s) const { return mel(s, in); }
   Result<HostTensor> operator()(const Log& s) const { return log(s, in); }
   Result<HostTensor> operator()(const MeanVar& s) const { return mean_var(s, in); }

@@ -1,6 +1,7 @@
 // Steps on sounds: sums in double, each step's result rounded once.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "runtime/pipeline/reference/array_steps.h"
@@ -29,6 +30,19 @@ int64_t reflected(int64_t i, int64_t n) {
   return n == 1 ? 0 : i;
 }
 
+struct Circle {
+  std::vector<double> cosine, sine;
+};
+// Of n angles, equally far apart.
+Circle circle(size_t n) {
+  Circle made{std::vector<double>(n), std::vector<double>(n)};
+  for (size_t i = 0; i < n; ++i) {
+    const double angle = 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(n);
+    made.cosine[i] = std::cos(angle), made.sine[i] = std::sin(angle);
+  }
+  return made;
+}
+
 }  // namespace
 
 Result<HostTensor> fit(const Fit& s, const HostTensor& in) {
@@ -36,6 +50,25 @@ Result<HostTensor> fit(const Fit& s, const HostTensor& in) {
   MLC_ASSIGN(HostTensor out, rows_of(in, s.samples));
   for (size_t k = 0; k < out.as<float>().size(); ++k)
     if (const size_t i = k % last(out); i < last(in)) out.as<float>()[k] = in.as<float>()[k / last(out) * last(in) + i];
+  return out;
+}
+
+Result<HostTensor> resample(const Resample& s, const HostTensor& in) {
+  MLC_RETURN_IF_ERROR(need("resample", in, 1));
+  if (s.from == s.to) return in.clone();
+  const ResampleTaps filter = resample_taps(s);
+  const int64_t samples = in.shape.back();
+  MLC_ASSIGN(HostTensor out, rows_of(in, resampled_length(s, samples)));
+  for (size_t k = 0; k < out.as<float>().size(); ++k) {
+    const size_t sound = k / last(out);
+    const auto place = static_cast<int64_t>(k % last(out));
+    double sum = 0;
+    for (int64_t j = 0; j < filter.count; ++j)
+      if (const int64_t i = place * s.from / s.to - filter.before + j; i >= 0 && i < samples)
+        sum += double{in.as<float>()[sound * last(in) + static_cast<size_t>(i)]} *
+               double{static_cast<float>(filter.taps[static_cast<size_t>(place % s.to * filter.count + j)])};
+    out.as<float>()[k] = static_cast<float>(sum);
+  }
   return out;
 }
 
@@ -83,22 +116,73 @@ Result<HostTensor> pre_emphasis(const PreEmphasis& s, const HostTensor& in) {
 Result<HostTensor> stft(const Stft& s, const HostTensor& in) {
   MLC_RETURN_IF_ERROR(need("stft", in, 1));
   if (in.shape.back() > s.n_fft) return Status(Code::InputMismatch, "step 'stft' has an 'n_fft' of {}, found rows of {}", s.n_fft, in.shape.back());
-  MLC_ASSIGN(HostTensor out, rows_of(in, s.n_fft / 2 + 1));
-  const auto n = static_cast<size_t>(s.n_fft);
-  std::vector<double> cosine(n), sine(n);
-  for (size_t i = 0; i < n; ++i) {
-    const double angle = 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(n);
-    cosine[i] = std::cos(angle), sine[i] = std::sin(angle);
-  }
-  for (size_t k = 0; k < out.as<float>().size(); ++k) {
-    const size_t row = k / last(out), bin = k % last(out);
+  const auto n = static_cast<size_t>(s.n_fft), bins = n / 2 + 1, parts = s.power == 0 ? size_t{2} : size_t{1};
+  std::vector<int64_t> shape = in.shape;
+  shape.back() = static_cast<int64_t>(bins);
+  if (s.power == 0) shape.push_back(2);
+  MLC_ASSIGN(HostTensor out, HostTensor::zeros(DType::F32, shape));
+  const auto [cosine, sine] = circle(n);
+  for (size_t k = 0; k < out.as<float>().size() / parts; ++k) {
+    const size_t row = k / bins, bin = k % bins;
     double re = 0, im = 0;
     for (size_t i = 0; i < last(in); ++i) {
       const double v = in.as<float>()[row * last(in) + i];
       re += v * cosine[i * bin % n], im -= v * sine[i * bin % n];
     }
+    if (s.power == 0) {
+      out.as<float>()[2 * k] = static_cast<float>(re), out.as<float>()[2 * k + 1] = static_cast<float>(im);
+      continue;
+    }
     const double power = re * re + im * im;
     out.as<float>()[k] = static_cast<float>(s.power == 2 ? power : std::sqrt(power));
+  }
+  return out;
+}
+
+Result<HostTensor> istft(const Istft& s, const HostTensor& in, const HostTensor* mask) {
+  MLC_RETURN_IF_ERROR(need("istft", in, 2));
+  const auto n = static_cast<size_t>(s.n_fft), bins = n / 2 + 1;
+  std::vector<int64_t> shape(in.shape.begin(), in.shape.end() - 1);
+  if (in.shape.back() != 2 || shape.back() != static_cast<int64_t>(bins))
+    return Status(Code::InputMismatch, "step 'istft' takes spectra [.., {}, 2], found {}", bins, type_text(in.dtype, in.shape));
+  if (mask && (mask->dtype != DType::F32 || mask->shape != shape))
+    return Status(Code::InputMismatch, "step 'istft' takes a 'mask' {}, found {}", type_text(DType::F32, shape), type_text(mask->dtype, mask->shape));
+  shape.back() = s.n_fft;
+  MLC_ASSIGN(HostTensor out, HostTensor::zeros(DType::F32, shape));
+  const auto [cosine, sine] = circle(n);
+  for (size_t k = 0; k < out.as<float>().size(); ++k) {
+    const size_t row = k / n, i = k % n;
+    double sum = 0;
+    for (size_t bin = 0; bin < bins; ++bin) {
+      const size_t at = row * bins + bin;
+      // All but the first and, of an even length, the last one stand for two.
+      const double weight = (bin == 0 || 2 * bin == n ? 1 : 2) * (mask ? double{mask->as<float>()[at]} : 1);
+      sum += weight * (double{in.as<float>()[2 * at]} * cosine[i * bin % n] - double{in.as<float>()[2 * at + 1]} * sine[i * bin % n]);
+    }
+    out.as<float>()[k] = static_cast<float>(sum / static_cast<double>(n));
+  }
+  return out;
+}
+
+Result<HostTensor> overlap_add(const OverlapAdd& s, const HostTensor& in, const HostTensor* sound) {
+  MLC_RETURN_IF_ERROR(need("overlap_add", in, 2));
+  const int64_t length = in.shape.back(), frames = in.shape[in.shape.size() - 2], start = s.is_centered ? length / 2 : 0;
+  if (frames < 1 || (sound && sound->shape.empty())) return Status(Code::InputMismatch, "step 'overlap_add' takes frames, found {}", type_text(in.dtype, in.shape));
+  std::vector<int64_t> shape(in.shape.begin(), in.shape.end() - 1);
+  shape.back() = sound ? sound->shape.back() : s.hop * (frames - 1) + length - 2 * start;
+  MLC_ASSIGN(HostTensor out, HostTensor::zeros(DType::F32, shape));
+  const std::vector<double> window = s.has_window ? window_table(s.window, length) : std::vector<double>(static_cast<size_t>(length), 1);
+  for (size_t k = 0; k < out.as<float>().size(); ++k) {
+    const int64_t at = static_cast<int64_t>(k % last(out)) + start, before = static_cast<int64_t>(k / last(out)) * frames;
+    double sum = 0, squares = 0;
+    for (int64_t row = 0; row < frames && row * s.hop <= at; ++row) {
+      const int64_t place = at - row * s.hop;
+      if (place >= length) continue;
+      const double weight = static_cast<float>(window[static_cast<size_t>(place)]);
+      sum += weight * double{in.as<float>()[static_cast<size_t>((before + row) * length + place)]};
+      squares += weight * weight;
+    }
+    out.as<float>()[k] = static_cast<float>(s.has_window && squares > double{std::numeric_limits<float>::min()} ? sum / squares : sum);
   }
   return out;
 }

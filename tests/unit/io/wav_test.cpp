@@ -1,5 +1,7 @@
 #include "runtime/io/wav.h"
 
+#include <cmath>
+
 #include "tests/unit/io/fixtures.h"
 
 using namespace mlc;
@@ -21,6 +23,27 @@ TEST_CASE("samples of every format are scaled as documented") {
     ++cases;
   }
   CHECK(cases == 14);
+}
+
+TEST_CASE("a sound as a file has 16 bits, rounded half to even, and is read back") {
+  const auto allow = [](uint64_t) { return ok(); };
+  const float step = 1.0F / 32768;
+  const std::vector<float> samples = {0, step, 0.5F * step, 1.5F * step, -0.5F * step, 2.5F * step, 1, -1, 7, -7, NAN, INFINITY, -INFINITY, 32766.5F * step};
+  const std::vector<int> want = {0, 1, 0, 2, 0, 2, 32767, -32768, 32767, -32768, 0, 32767, -32768, 32766};
+  auto file = encode_wav(samples, 2, 44100, allow);
+  REQUIRE(file.ok());
+  CHECK(file->size() == 44 + samples.size() * 2);
+  auto back = decode_wav(*file, Channels::Keep);
+  REQUIRE(back.ok());
+  CHECK(back->rate == 44100);
+  REQUIRE(back->samples.shape == std::vector<int64_t>{7, 2});
+  for (size_t i = 0; i < samples.size(); ++i) CHECK(back->samples.as<float>()[i % 7 * 2 + i / 7] * 32768 == static_cast<float>(want[i]));
+
+  auto empty = encode_wav({}, 1, 8000, allow);
+  REQUIRE(empty.ok());
+  CHECK(decode_wav(*empty, Channels::First)->samples.shape[0] == 0);
+  CHECK(encode_wav({}, 65, 8000, allow).status().message == "wav: a sound with 65 channels, expected 1 to 64");
+  CHECK(encode_wav(samples, 1, 8000, [](uint64_t bytes) { return Status(Code::Resource, "{} bytes", bytes); }).status().message == "28 bytes");
 }
 
 TEST_CASE("audio that ends early is an error") {

@@ -236,6 +236,41 @@ TEST_CASE("A run gives classes with labels, and arrays of the session") {
   mlio().answers_release(answers);
 }
 
+TEST_CASE("A run gives a sound as the bytes of a file") {
+  MlcModel m{{{"pipeline.json",
+               R"({"mlc_pipeline": 1, "inputs": {"numbers": {"accept": ["application/x-npy"]}}, "steps": [
+                   {"op": "run", "program": "default", "in": {"numbers": "numbers"}, "out": {"scores": "scores"}},
+                   {"op": "wav_out", "in": "scores", "rate": 16000, "out": "file"}],
+                  "outputs": ["file"]})"}}};
+  MlioPipeline* pipeline = nullptr;
+  MlioAnswers* answers = nullptr;
+  MlioError* error = nullptr;
+  REQUIRE_MESSAGE(mlio().open(&fake(), &m, nullptr, &pipeline, &error) == MLC_OK, mlio().error_text(error));
+  auto output = sized<MlioOutput>();
+  REQUIRE(mlio().output(pipeline, 0, &output) == MLC_OK);
+  CHECK(output.kind == MLIO_SOUND);
+  float samples[2][3] = {{0, 0.5F, 1}, {-1, 0, 0.25F}};
+  const int64_t shape[2] = {2, 3};
+  const MlcTensor numbers = mlc_tensor(samples, MLC_F32, 2, shape);
+  MlioGiven given{};
+  given.name = "numbers", given.tensor = &numbers;
+  MlcSession session;
+  REQUIRE_MESSAGE(mlio().run(pipeline, &session, nullptr, &given, 1, &answers, &error) == MLC_OK, mlio().error_text(error));
+  auto answer = sized<MlioAnswer>();
+  REQUIRE(mlio().answer(answers, 0, &answer) == MLC_OK);
+  CHECK(answer.kind == MLIO_SOUND);
+  auto sound = sized<MlioSound>();
+  REQUIRE(mlio().sound(answers, 0, &sound) == MLC_OK);
+  CHECK((sound.rate == 16000 && sound.channels == 2 && sound.samples == 3 && std::string(sound.media_type) == "audio/wav"));
+  CHECK((sound.file.bytes == 44 + 12 && std::memcmp(sound.file.data, "RIFF", 4) == 0));
+  CHECK(mlio().sound(answers, 1, &sound) == MLC_USAGE);
+  CHECK(mlio().sound(nullptr, 0, &sound) == MLC_USAGE);
+  auto image = sized<MlioImage>();
+  CHECK(mlio().image(answers, 0, &image) == MLC_USAGE);
+  mlio().answers_release(answers);
+  mlio().release(pipeline);
+}
+
 TEST_CASE("A run gives boxes with labels, and a picture that shows them as the bytes of a file") {
   MlcModel m{{{"pipeline.json",
                R"({"mlc_pipeline": 1, "inputs": {"numbers": {"accept": ["application/x-npy"]}, "photo": {"accept": ["image/png"]}}, "steps": [

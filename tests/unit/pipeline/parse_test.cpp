@@ -240,7 +240,7 @@ TEST_CASE("attributes have the right kind, range and company") {
   wrong(R"({"op": "pad", "mode": "edge", "top": 1, "value": 3})", "no meaning in this mode");
   wrong(R"({"op": "pad", "mode": "edge"})", "lacks 'multiple'");
   wrong(R"({"op": "rotate90", "turns": 4})", "is 4, expected 1 to 3");
-  wrong(R"({"op": "resample", "to": 16000})", "step 'resample' is not in this version");
+  wrong(R"({"op": "quantize", "to": 16000})", "step 'quantize' is not in this version");
   wrong(R"({"op": 3})", "is a whole number, expected a string");
   wrong(R"([])", "steps[1] is a list, expected an object");
   wrong(R"({"op": "top_k", "k": 1, "label_offset": 1, "out": "t"})", "no meaning without 'labels'");

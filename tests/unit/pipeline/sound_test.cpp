@@ -17,16 +17,20 @@ using namespace mlc::pipeline;
 
 namespace {
 
-const std::map<std::string, HostTensor>& expected() {
-  static const std::map<std::string, HostTensor> all = [] {
-    auto file = io::read_file(mlc::testing::source_path("tests/unit/pipeline/data/sound.npz"));
-    REQUIRE(file.ok());
-    auto arrays = io::parse_npz(file->bytes());
-    REQUIRE(arrays.ok());
-    std::map<std::string, HostTensor> m;
-    for (auto& a : *arrays) m.emplace(a.name, std::move(a.tensor));
-    return m;
-  }();
+using Arrays = std::map<std::string, HostTensor>;
+
+Arrays arrays_of(const std::string& name) {
+  auto file = io::read_file(mlc::testing::source_path("tests/unit/pipeline/data/" + name));
+  REQUIRE(file.ok());
+  auto arrays = io::parse_npz(file->bytes());
+  REQUIRE(arrays.ok());
+  Arrays m;
+  for (auto& a : *arrays) m.emplace(a.name, std::move(a.tensor));
+  return m;
+}
+
+const Arrays& expected() {
+  static const Arrays all = arrays_of("sound.npz");
   return all;
 }
 
@@ -135,6 +139,87 @@ TEST_CASE("a preset is its steps") {
   CHECK(std::equal(found->as<float>().begin(), found->as<float>().end(), same->as<float>().begin(), same->as<float>().end()));
 }
 
+TEST_CASE("a sound at another rate is torchaudio's and SciPy's") {
+  const Arrays all = arrays_of("rates.npz");
+  const auto sound = all.at("sound").as<float>();
+  int cases = 0;
+  for (const auto& [key, want] : all) {
+    char like[16];
+    int from = 0, to = 0;
+    if (std::sscanf(key.c_str(), "%15[a-z]/%d/%d", like, &from, &to) != 3 || std::string(like) == "length") continue;
+    CAPTURE(key);
+    auto found = run(R"({"op":"resample","from":)" + std::to_string(from) + R"(,"to":)" + std::to_string(to) + R"(,"like":")" + like + "\"",
+                     {sound.begin(), sound.end()});
+    REQUIRE(found.ok());
+    REQUIRE(found->shape == want.shape);
+    CHECK(difference<float>(found->as<float>(), want) < 1e-6);
+    ++cases;
+  }
+  CHECK(cases == 18);
+}
+
+TEST_CASE("a sound at another rate is as long as torchaudio's, whose quotient is an f32") {
+  int cases = 0;
+  for (const auto& [key, pairs] : arrays_of("rates.npz")) {
+    Resample step;
+    long from = 0, to = 0;
+    if (std::sscanf(key.c_str(), "length/%ld/%ld", &from, &to) != 2) continue;
+    step.from = from, step.to = to;
+    CAPTURE(key);
+    const auto numbers = pairs.as<int64_t>();
+    for (size_t i = 0; i < numbers.size(); i += 2) {
+      CAPTURE(numbers[i]);
+      CHECK(resampled_length(step, numbers[i]) == numbers[i + 1]);
+    }
+    ++cases;
+  }
+  CHECK(cases == 6);
+  CHECK(resampled_length({147, 320, Resample::Like::Scipy}, 1000) == 2177);
+}
+
+TEST_CASE("spectra with their phases and sounds made of spectra are librosa's") {
+  const Arrays all = arrays_of("inverse.npz");
+  const auto sound = all.at("sound").as<float>();
+  int cases = 0;
+  for (const auto& [key, want] : all) {
+    int n_fft = 0, hop = 0, center = 0, length = 0;
+    CAPTURE(key);
+    const std::string name = key.substr(key.find('/') + 1);
+    if (std::sscanf(key.c_str(), "spectra/%d/%d", &n_fft, &hop) == 2) {
+      auto found = run(R"({"op":"frame","center":"reflect","last":"drop","length":)" + std::to_string(n_fft) + R"(,"hop":)" + std::to_string(hop) +
+                           R"(},{"op":"window","shape":"hann","ends":"periodic"},{"op":"stft","power":"complex","n_fft":)" + std::to_string(n_fft),
+                       {sound.begin(), sound.end()});
+      REQUIRE(found.ok());
+      REQUIRE(found->shape == want.shape);
+      CHECK(difference<float>(found->as<float>(), want) < 1e-6);
+      ++cases;
+    }
+    if (std::sscanf(key.c_str(), "changed/%d/%d/%d/%d", &n_fft, &hop, &center, &length) != 4) continue;
+    const std::string of = std::to_string(n_fft) + "/" + std::to_string(hop);
+    const auto rows = reference::istft({n_fft}, all.at("spectra/" + of), &all.at("mask/" + of));
+    REQUIRE(rows.ok());
+    const auto as_long = HostTensor::zeros(DType::F32, {length});
+    OverlapAdd step{hop, center == 1, true, {Window::Shape::Hann, true}};
+    const auto found = reference::overlap_add(step, *rows, length > 0 ? &*as_long : nullptr);
+    REQUIRE(found.ok());
+    REQUIRE(found->shape == want.shape);
+    CHECK(difference<float>(found->as<float>(), want) < 1e-5);
+    ++cases;
+  }
+  CHECK(cases == 25);
+}
+
+TEST_CASE("a sound that was cut into frames comes back") {
+  std::vector<float> sound;
+  for (int i = 0; i < 333; ++i) sound.push_back(static_cast<float>((i * 37 + 11) % 101) / 50 - 1);
+  const auto found = run(R"({"op":"frame","length":48,"hop":12,"center":"reflect","last":"pad"},{"op":"window","shape":"hann","ends":"periodic"},
+    {"op":"stft","n_fft":48,"power":"complex"},{"op":"istft","n_fft":48},
+    {"op":"overlap_add","hop":12,"center":"cut","window":{"shape":"hann","ends":"periodic"},"length_of":"sound")", sound);
+  REQUIRE(found.ok());
+  REQUIRE(found->shape == std::vector<int64_t>{333});
+  for (size_t i = 0; i < sound.size(); ++i) CHECK(std::fabs(found->as<float>()[i] - sound[i]) < 1e-6);
+}
+
 TEST_CASE("frames begin and end as asked") {
   const std::vector<float> five = {1, 2, 3, 4, 5};
   const auto frames = [&](const std::string& how) {
@@ -153,7 +238,17 @@ TEST_CASE("frames begin and end as asked") {
 TEST_CASE("attributes of steps on sounds are refused where they have no meaning") {
   refuses(R"({"op":"frame","length":4,"hop":0,"center":"none","last":"drop")", "'hop'");
   refuses(R"({"op":"frame","length":4,"hop":2,"last":"drop")", "center");
+  refuses(R"({"op":"resample","from":16000,"to":0,"like":"scipy")", "'to'");
+  refuses(R"({"op":"resample","from":16000,"to":8000)", "like");
+  refuses(R"({"op":"resample","from":1000003,"to":1000033,"like":"torchaudio")", "small a common divisor that the filter has");
+  refuses(R"({"op":"resample","from":16777216,"to":1,"like":"scipy")", "small a common divisor that the filter has");
   refuses(R"({"op":"window","shape":"hann")", "ends");
+  refuses(R"({"op":"stft","n_fft":8,"power":"polar")", "power");
+  refuses(R"({"op":"istft")", "n_fft");
+  refuses(R"({"op":"overlap_add","hop":2,"center":"reflect","window":"none")", "center");
+  refuses(R"({"op":"overlap_add","hop":2,"center":"cut","window":"hann")", "'window'");
+  refuses(R"({"op":"overlap_add","hop":2,"center":"cut","window":{"shape":"hann"})", "ends");
+  refuses(R"({"op":"overlap_add","hop":2,"center":"cut","window":"none","length_of":"none")", "no value 'none'");
   refuses(R"({"op":"mel","bands":8,"n_fft":64,"rate":16000,"low":0,"high":8001,"scale":"htk","norm":"none")", "above half of 'rate'");
   refuses(R"({"op":"mel","bands":8,"n_fft":64,"rate":16000,"low":90,"high":90,"scale":"htk","norm":"none")", "is not above 'low'");
   refuses(R"({"op":"log","how":"ln","floor":0)", "is not above 0");
