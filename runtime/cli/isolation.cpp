@@ -20,32 +20,6 @@ MlcFileInfo info_of(const OpenFiles& files) {
   return info;
 }
 
-Result<OpenFiles> open_files(const ContainerCommand& command) {
-  OpenFiles files;
-  if (!command.output.empty()) MLC_RETURN_IF_ERROR(check_output_name(command.output));
-  MLC_ASSIGN(files.container, authenticate(command.container, files.authenticate_ns));
-  files.isolated = command.container.isolated || info_of(files).native_code != MLC_NATIVE_CERTAIN;
-  for (const std::string& text : command.inputs)
-    for (const std::string& path : io::paths_possible(text)) {
-      files.uses_stdin = files.uses_stdin || path == "-";
-      if (files.isolated) files.inputs.open_ahead(path);
-      std::error_code unknown;
-      const uint64_t bytes = std::filesystem::is_regular_file(path, unknown) ? std::filesystem::file_size(path, unknown) : 0;
-      if (!unknown) files.input_bytes = checked_add(files.input_bytes, bytes).value_or(UINT64_MAX);
-    }
-  if (!command.output.empty()) {
-    MLC_ASSIGN(io::FileWriter writer, io::FileWriter::create(command.output));
-    files.output.emplace(std::move(writer));
-  }
-  for (const std::string& name : command.documents) {
-    std::optional<io::FileWriter>& document = files.documents.emplace_back();
-    if (name.empty()) continue;
-    MLC_ASSIGN(io::FileWriter writer, io::FileWriter::create(name));
-    document.emplace(std::move(writer));
-  }
-  return files;
-}
-
 Status put_in_place(OpenFiles& files) {
   if (files.output) MLC_RETURN_IF_ERROR(files.output->commit());
   for (auto& document : files.documents)
@@ -93,12 +67,41 @@ Result<ChildWork> work_of(const ContainerCommand& command, const OpenFiles& file
   return work;
 }
 
+}  // namespace
+
+Result<OpenFiles> open_files(const ContainerCommand& command) {
+  OpenFiles files;
+  if (!command.output.empty()) MLC_RETURN_IF_ERROR(check_output_name(command.output));
+  MLC_ASSIGN(files.container, authenticate(command.container, files.authenticate_ns));
+  files.isolated = command.container.isolated || info_of(files).native_code != MLC_NATIVE_CERTAIN;
+  for (const std::string& text : command.inputs)
+    for (const std::string& path : io::paths_possible(text)) {
+      files.uses_stdin = files.uses_stdin || path == "-";
+      if (files.isolated) files.inputs.open_ahead(path);
+      std::error_code unknown;
+      const uint64_t bytes = std::filesystem::is_regular_file(path, unknown) ? std::filesystem::file_size(path, unknown) : 0;
+      if (!unknown) files.input_bytes = checked_add(files.input_bytes, bytes).value_or(UINT64_MAX);
+    }
+  if (!command.output.empty()) {
+    MLC_ASSIGN(io::FileWriter writer, io::FileWriter::create(command.output));
+    files.output.emplace(std::move(writer));
+  }
+  for (const std::string& name : command.documents) {
+    std::optional<io::FileWriter>& document = files.documents.emplace_back();
+    if (name.empty()) continue;
+    MLC_ASSIGN(io::FileWriter writer, io::FileWriter::create(name));
+    document.emplace(std::move(writer));
+  }
+  return files;
+}
+
 int answer_isolated(const ContainerCommand& command, OpenFiles& files, const std::vector<int>& inherited,
-                    const std::function<Result<Report>(OpenFiles&)>& body) {
+                    const std::function<Result<Report>(OpenFiles&)>& body, const Printer& print) {
   const ChildCommand child{.name = command.name, .as_json = command.as_json, .file = command.container.file,
                            .help = "--memory-limit allows more, if the host has it", .inherited = inherited,
                            .begin = io::load_codecs,  // no file is opened later on
-                           .work = [&] { return work_of(command, files); }};
+                           .work = [&] { return work_of(command, files); },
+                           .print = print};
   const auto ended = [&] { files.output.reset(), files.documents.clear(); };
   if (const int code = answer_in_child(child, true, [&] { return body(files); }, ended); code != 0) return code;
   const Status placed = put_in_place(files);
@@ -106,17 +109,18 @@ int answer_isolated(const ContainerCommand& command, OpenFiles& files, const std
   return static_cast<int>(placed.code);
 }
 
-}  // namespace
+Status check_isolation(const ContainerCommand& command) {
+  const std::string no_filter = command.container.isolated ? sandbox::why_no_call_filter() : std::string();
+  return no_filter.empty() ? ok() : Status(Code::Resource, 6013, "--isolated: " + no_filter);
+}
 
 int answer(const ContainerCommand& command, const std::function<Result<Report>(OpenFiles&)>& body) {
   std::vector<int> inherited = sandbox::open_descriptors();
   std::erase(inherited, command.keep);
-  const std::string no_filter = command.container.isolated ? sandbox::why_no_call_filter() : std::string();
-  if (!no_filter.empty())
-    return finish(command.name, command.as_json, Status(Code::Resource, 6013, "--isolated: " + no_filter));
+  if (Status possible = check_isolation(command); !possible.ok()) return finish(command.name, command.as_json, std::move(possible));
   auto files = open_files(command);
   if (!files) return finish(command.name, command.as_json, files.status());
-  return files->isolated ? answer_isolated(command, *files, inherited, body) : answer_here(command, *files, body);
+  return files->isolated ? answer_isolated(command, *files, inherited, body, {}) : answer_here(command, *files, body);
 }
 
 }  // namespace mlc::cli

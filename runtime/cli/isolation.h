@@ -44,9 +44,20 @@ struct OpenFiles {
   std::optional<io::FileWriter> output;  // filled by the answer, put in place if that is a success
   std::vector<std::optional<io::FileWriter>> documents;  // likewise, one for each name
   bool isolated = false;
+  bool is_quiet = false;  // what is noted of the container has been said
 };
 
 // Prints what `body` reports and returns the exit code.
 [[nodiscard]] int answer(const ContainerCommand& command, const std::function<Result<Report>(OpenFiles&)>& body);
+
+// The parts of `answer`, for a command that answers several things one after the other.
+using Printer = std::function<int(const Result<Report>&)>;  // returns the exit code
+// Authenticates, and opens what the command names.
+[[nodiscard]] Result<OpenFiles> open_files(const ContainerCommand& command);
+// Resource (E6013) where --isolated is wanted and cannot be.
+[[nodiscard]] Status check_isolation(const ContainerCommand& command);
+// In a process of its own, which closes `inherited`; then the files that it has written are put in place.
+[[nodiscard]] int answer_isolated(const ContainerCommand& command, OpenFiles& files, const std::vector<int>& inherited,
+                                  const std::function<Result<Report>(OpenFiles&)>& body, const Printer& print);
 
 }  // namespace mlc::cli

@@ -6,6 +6,7 @@
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
 #include "runtime/cli/duration.h"
+#include "runtime/cli/files/run_files.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
 #include "runtime/cli/program_io.h"
@@ -20,6 +21,10 @@ struct RunOptions {
   std::string output;
   int64_t top = 0;
   bool as_json = false;
+  std::string list;  // of files, each of which is answered
+  bool as_json_lines = false;
+
+  FilesRun files() const { return {container, variant, input, list, output, top, as_json, as_json_lines}; }
 };
 
 struct InUse {
@@ -62,13 +67,7 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   if (shows && !o.as_json) {
     MLC_ASSIGN(report.text, text_of(answers, budget));
   }
-  report.json = {{"root", std::string("sha256:") + model.info.root},
-                 {"variant", session.info.variant},
-                 {"device", session.info.device},
-                 {"threads", session.info.threads},
-                 {"trust", model.info.trust},
-                 {"native_allowed", model.info.native_allowed != 0}};
-  if (const std::string added = fell_back(session); !added.empty()) report.json["fell_back"] = added;
+  report.json = fields_of_run(model, session);
   if (!o.output.empty()) report.json["output_file"] = o.output;
   if (shows && o.as_json) {
     MLC_ASSIGN(report.json["outputs"], json_of(answers, budget));
@@ -84,15 +83,19 @@ void add_run_command(Program& program) {
   auto o = std::make_shared<RunOptions>();
   const Command command = program.add_command("run", "run once, through the pipeline in the file",
                                               "  mlrun cat.mlc --input cat.jpg --top 3\n"
+                                              "  mlrun cat.mlc --input photos/ --json-lines\n"
                                               "  mlrun net.mlc --raw -i in.npz -o out.npz --variant x86-64-v3\n",
                                               o->as_json);
   add_container_options(command, o->container);
   add_input_options(command, o->input);
   add_variant_options(command, o->variant);
   add_limit_options(command, o->variant.limits);
-  command.add_option("-o,--output", o->output, "write the answers: .npz, .npy, .json, or .png the picture among them");
+  command.add_option("-o,--output", o->output, "write the answers: .npz, .npy, .json, or .png the picture among them; of several files a folder for the picture of each");
+  command.add_option("--input-list", o->list, "answer each file that this file names, a line each; '-': those that standard input names");
+  command.add_flag("--json-lines", o->as_json_lines, "answer each file that is given, or that is in a folder, by one line of JSON");
   command.add_option("--top", o->top, "how many classes").within(1, 1000000);
   command.on_run([o] {
+    if (means_files(o->files())) return run_files(o->files());
     return answer({"run", o->as_json, o->container, o->input.specs, o->output,
                         {.limits = &o->variant.limits, .threads = o->variant.threads}},
                        [&](OpenFiles& files) { return run(*o, files); });

@@ -13,6 +13,9 @@ namespace mlc::io {
 // `most` bytes.
 Result<HostBuffer> read_file(const std::string& path, uint64_t most = UINT64_MAX);
 
+// The rest of a file that is open, and stays so. `path` stands in messages.
+Result<HostBuffer> read_open_file(int fd, const std::string& path, uint64_t most = UINT64_MAX);
+
 // Files that were opened before they are read, for a process that may open none later on.
 class InputFiles {
  public:

@@ -60,6 +60,7 @@ def answers(t, fields):
 
     container(t)
     ask("digits.mlc", "-i", IMAGES[0])
+    fields.look(json.loads(t.run("mlrun", "digits.mlc", "-i", IMAGES[0], "--json-lines").stdout))
     ask("digits.mlc", "--raw", "-i", "zeros")
     ask("digits.mlc", "--raw", "-i", "zeros", "-o", "a.npz")
     ask("digits.mlc", code=6)
