@@ -41,13 +41,13 @@ uint64_t threads_of(const ContainerCommand& command) {
 }
 
 // Processor time of all runs; none: one of them has no limit of time.
-Result<std::optional<uint64_t>> run_seconds(const ContainerCommand& command, bool is_untrusted) {
+Result<std::optional<uint64_t>> run_seconds(const ContainerCommand& command, const OpenFiles& files, bool is_untrusted) {
   constexpr uint64_t kSecond = 1'000'000'000;
   if (!command.runs.limits) return std::optional<uint64_t>(0);
   MLC_ASSIGN(uint64_t each, time_limit(*command.runs.limits));
   if (each == 0) each = is_untrusted ? kUntrustedNs : MLC_NO_LIMIT;
   if (each == MLC_NO_LIMIT) return std::optional<uint64_t>();
-  const uint64_t wall = command.runs.beside_ns / kSecond + checked_mul(each / kSecond + 2, command.runs.count).value_or(UINT32_MAX);
+  const uint64_t wall = command.runs.beside_ns / kSecond + checked_mul(each / kSecond + 2, command.runs.count + files.more_runs).value_or(UINT32_MAX);
   return std::optional<uint64_t>(checked_mul(wall, threads_of(command)).value_or(UINT32_MAX));
 }
 
@@ -57,7 +57,7 @@ Result<ChildWork> work_of(const ContainerCommand& command, const OpenFiles& file
   std::error_code unknown;
   const uint64_t bytes = std::filesystem::file_size(command.container.file, unknown);
   if (!unknown) work.container_bytes = bytes;
-  MLC_ASSIGN(work.run_seconds, run_seconds(command, is_untrusted));
+  MLC_ASSIGN(work.run_seconds, run_seconds(command, files, is_untrusted));
   uint64_t given = 0;
   if (command.runs.limits) {
     MLC_ASSIGN(given, memory_limit(*command.runs.limits));
@@ -92,6 +92,7 @@ Result<OpenFiles> open_files(const ContainerCommand& command) {
     MLC_ASSIGN(io::FileWriter writer, io::FileWriter::create(name));
     document.emplace(std::move(writer));
   }
+  if (command.prepare) MLC_RETURN_IF_ERROR(command.prepare(files));
   return files;
 }
 

@@ -16,6 +16,8 @@
 
 namespace mlc::cli {
 
+struct OpenFiles;
+
 struct ContainerCommand {
   std::string_view name;
   bool as_json = false;
@@ -32,6 +34,7 @@ struct ContainerCommand {
   } runs{};
   int keep = -1;                      // a descriptor that the answering process keeps
   std::vector<std::string> documents{};  // further files that the answer writes, under any name; empty names: none
+  std::function<Status(OpenFiles&)> prepare{};  // opens what else the answer needs; in the process that may
 };
 
 // What the answering process starts with.
@@ -41,6 +44,7 @@ struct OpenFiles {
   io::InputFiles inputs;
   bool uses_stdin = false;
   uint64_t input_bytes = 0;  // of the files that are open
+  uint64_t more_runs = 0;    // beside those of the command, which what was prepared asks for
   std::optional<io::FileWriter> output;  // filled by the answer, put in place if that is a success
   std::vector<std::optional<io::FileWriter>> documents;  // likewise, one for each name
   bool isolated = false;

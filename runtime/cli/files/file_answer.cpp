@@ -33,15 +33,6 @@ bool takes(const pipeline::Value& input, Bytes first) {
   }
 }
 
-// What a file of a folder is, if the pipeline does not take it.
-std::string why_skipped(const FilesTask& task, const ListedFile& file, const signing::Descriptor& open) {
-  if (file.is_named()) return "";  // whoever names it means it: what is wrong with it is told
-  std::array<std::byte, kFirstBytes> first;
-  const ssize_t got = ::pread(open.get(), first.data(), first.size(), 0);
-  const Bytes bytes(first.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
-  return takes(input_of(task), bytes) ? "" : std::string(io::describe_bytes(bytes));
-}
-
 Result<std::vector<NamedTensor>> decoded(const FilesTask& task, const ListedFile& file, int open, InputMemory& memory) {
   const io::DecodeLimits limits = memory.for_files();
   const std::string where = file.path == "-" ? "standard input" : "'" + file.path + "'";
@@ -120,6 +111,14 @@ Status check_task(const FilesTask& task, const std::string& input_name) {
     return Status(Code::Usage, "-o {}: the folder takes one picture of each file, and there are {} among the answers", task.results, pictures)
         .hint(pictures == 0 ? "leave out -o: the answers are on standard output" : "a pipeline whose 'outputs' have one picture");
   return ok();
+}
+
+std::string why_skipped(const FilesTask& task, const ListedFile& file, const signing::Descriptor& open) {
+  if (file.is_named()) return "";  // whoever names it means it: what is wrong with it is told
+  std::array<std::byte, kFirstBytes> first;
+  const ssize_t got = ::pread(open.get(), first.data(), first.size(), 0);
+  const Bytes bytes(first.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  return takes(input_of(task), bytes) ? "" : std::string(io::describe_bytes(bytes));
 }
 
 DecodedFile decode_file(const FilesTask& task, const ListedFile& file, Result<signing::Descriptor> open) {

@@ -25,6 +25,9 @@ struct FilesTask {
 // Usage, unless the pipeline takes one file and gives what the options ask for; InputMismatch (E4001) where its input has another name.
 Status check_task(const FilesTask& task, const std::string& input_name);
 
+// What a file of a folder is by its first bytes, if the pipeline does not take it; empty: it does, or the user has named the file.
+std::string why_skipped(const FilesTask& task, const ListedFile& file, const signing::Descriptor& open);
+
 // What the decoders made of a file.
 struct DecodedFile {
   Status failure;

@@ -2,6 +2,7 @@
 // what comes out does not depend on how many threads there are.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -13,6 +14,10 @@
 #include <vector>
 
 namespace mlc::cli {
+
+inline constexpr uint64_t kMostWaiting = uint64_t{256} << 20;  // bytes of what is decoded and not yet run
+// Of a machine that has so many workers.
+inline size_t num_decoders(size_t workers) { return std::clamp<size_t>(workers, 1, 4); }
 
 // Items 0 to count − 1, made by threads and taken by one other in this order. An item that is made waits; none is begun while `most_bytes`
 // wait, unless it is the next one to be taken.

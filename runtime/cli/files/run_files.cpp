@@ -22,9 +22,7 @@
 namespace mlc::cli {
 namespace {
 
-constexpr uint64_t kMostWaiting = uint64_t{256} << 20;  // bytes of what is decoded and not yet run
-constexpr size_t kMostUnwritten = 4;                    // answers
-constexpr size_t kMostDecoders = 4;
+constexpr size_t kMostUnwritten = 4;  // answers
 // What a child hands over beside what it prints.
 constexpr const char *kSkipped = "skipped", *kAll = "all";
 
@@ -157,8 +155,7 @@ Status answer_together(const FilesRun& run, const FileList& list, OpenFiles& fil
   say_what_runs(opened.model, session, "open " + ms_text(opened.model.open_ns + session.load_ns), false);
   const size_t workers = run.variant.threads != 0 ? run.variant.threads : probe::workers_for(probe::host().topology, 0);
   const auto decode = [&](size_t k) { return decode_file(task, list.files()[k], list.open(list.files()[k])); };
-  MadeAhead<DecodedFile> decoded(list.files().size(), std::clamp<size_t>(workers, 1, kMostDecoders), kMostWaiting, decode,
-                                 [](const DecodedFile& d) { return d.bytes; });
+  MadeAhead<DecodedFile> decoded(list.files().size(), num_decoders(workers), kMostWaiting, decode, [](const DecodedFile& d) { return d.bytes; });
   {
     DoneBehind behind(kMostUnwritten);
     for (const ListedFile& file : list.files()) {
