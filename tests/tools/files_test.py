@@ -1,7 +1,6 @@
 """mlrun of several files: folders, lists, names with --json-lines; what is left out, what fails, where pictures go."""
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 
@@ -136,6 +135,13 @@ def what_makes_no_sense_is_refused(t):
     refuses(3, "no file", "digits.mlc", "--input-list", "-", "--json-lines")
     refuses(2, "standard input is no file of a list", "digits.mlc", "--input-list", "-", stdin="-\n")
     refuses(3, "cannot open", "digits.mlc", "--input-list", "nowhere.txt")
+    if os.path.exists("/dev/full"):
+        for more in ((), ("--isolated",)):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([str(t.bin / "mlrun"), "digits.mlc", "-i", "images/below", "-i", "images/plain_7.png", "--json-lines", *more], cwd=t.dir, env=t.env,
+                                      stdout=full, stderr=subprocess.PIPE, text=True)
+            assert done.returncode == 3 and "could not be written" in done.stderr, done
+            assert not more or done.stderr.count("could not be written") == 1, done.stderr
     (t.dir / "texts").mkdir()
     (t.dir / "texts" / "a").write_text("a")
     refuses(6, "none of 1 file is one that the pipeline takes", "digits.mlc", "-i", "texts", "--json-lines")

@@ -1,6 +1,7 @@
 """Search of pictures by text: examples/search_pictures through mlrun embed, its index, and what does not fit."""
 import pathlib
 import shutil
+import subprocess
 
 import text_pipeline_test
 from tool_test import main
@@ -97,6 +98,9 @@ def what_makes_no_sense_is_refused(t):
     refuses(6, "is no index of vectors: it is image/png", "--index", "pictures/1.png", "-q", "red")
     shutil.copy(t.dir / "index.npz", t.dir / "cut.npz")
     (t.dir / "cut.npz").write_bytes((t.dir / "index.npz").read_bytes()[:300])
+    few = subprocess.run(["sh", "-c", f"ulimit -n 68; exec '{t.bin / 'mlrun'}' embed clip.mlc pictures --pipeline picture -q red --isolated"], cwd=t.dir, env=t.env,
+                         capture_output=True, text=True)
+    assert few.returncode == 7 and "7 files are opened before the container is, and this process may open 68" in few.stderr, few
     assert t.run("mlrun", "embed", "clip.mlc", "--index", "cut.npz", "-q", "red", code=(4, 6)).stderr.startswith("error")
 
 

@@ -46,11 +46,14 @@ struct Sources {
 };
 
 // A process has some thousand descriptors by default, and may have more.
-void allow_descriptors(uint64_t count) {
+Status allow_descriptors(uint64_t num_files) {
+  constexpr uint64_t kBeside = 64;
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count) return;
-  limit.rlim_cur = std::min<rlim_t>(count, limit.rlim_max);
-  setrlimit(RLIMIT_NOFILE, &limit);
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= num_files + kBeside) return ok();
+  limit.rlim_cur = std::min<rlim_t>(num_files + kBeside, limit.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == num_files + kBeside) return ok();
+  return Status(Code::Resource, "{} are opened before the container is, and this process may open {}", counted(num_files, "file"), uint64_t{limit.rlim_max})
+      .hint("a container that mlrun trust vouches for opens one after the other; or embed them in parts");
 }
 
 Status find_sources(const EmbedOptions& o, OpenFiles& files, Sources& sources) {
@@ -63,8 +66,7 @@ Status find_sources(const EmbedOptions& o, OpenFiles& files, Sources& sources) {
   files.more_runs = sources.files.size();
   for (const ListedFile& f : sources.files) files.uses_stdin = files.uses_stdin || f.path == "-";
   if (!files.isolated) return ok();
-  constexpr uint64_t kBeside = 64;
-  allow_descriptors(sources.files.size() + kBeside);
+  MLC_RETURN_IF_ERROR(allow_descriptors(sources.files.size()));
   for (const ListedFile& f : sources.files) {
     auto opened = sources.list->open(f);
     struct stat st = {};

@@ -126,6 +126,8 @@ DecodedFile decode_file(const FilesTask& task, const ListedFile& file, Result<si
   const uint64_t start = now_ns();
   if (!open) {
     out.failure = std::move(open).status();
+    const bool is_text = input_of(task).kind == ValueKind::Strings && out.failure.code == Code::NotFound;
+    if (is_text) out.failure = std::move(out.failure).hint("a text that is no file is given without --json-lines, which takes files");
     return out;
   }
   out.skipped = why_skipped(task, file, *open);

@@ -222,6 +222,8 @@ Status answer_each(const FilesRun& run, const ContainerCommand& command, const F
     const auto print = [&](const Result<Report>& report) {
       if (!report.ok()) answer.failure = report.status();
       const int code = print_answer(answer, run.as_json_lines);
+      const bool is_taken = !answer.failure.ok() || code == 0;  // else standard output takes none of them
+      if (!is_taken && !passed.put({kAll}).ok()) return static_cast<int>(Code::Internal);
       return answer.skipped.empty() ? code : static_cast<int>(Code::No);
     };
     const auto body = [&](OpenFiles& own) -> Result<Report> {
@@ -249,6 +251,7 @@ Status answer_files(const FilesRun& run, int& exit_code) {
   const std::vector<int> folders = list.descriptors();
   inherited.insert(inherited.end(), folders.begin(), folders.end());
   Tally tally(list.files().size());
+  if (run.as_json_lines && !files.isolated) crash_with_json("run");
   if (files.isolated) MLC_RETURN_IF_ERROR(answer_each(run, command, list, files, inherited, name, tally));
   else MLC_RETURN_IF_ERROR(answer_together(run, list, files, name, tally));
   exit_code = tally.finish(list.links());
