@@ -20,6 +20,55 @@ MlcFileInfo info_of(const OpenFiles& files) {
   return info;
 }
 
+Status put_in_place(OpenFiles& files) {
+  if (files.output) MLC_RETURN_IF_ERROR(files.output->commit());
+  for (auto& document : files.documents)
+    if (document) MLC_RETURN_IF_ERROR(document->commit());
+  return ok();
+}
+
+int answer_here(const ContainerCommand& command, OpenFiles& files, const std::function<Result<Report>(OpenFiles&)>& body) {
+  if (command.as_json) crash_with_json(command.name);
+  Result<Report> report = reported(command.container.file, "", [&] { return body(files); });
+  if (report.ok() && report->failure.ok())
+    if (Status placed = put_in_place(files); !placed.ok()) report = std::move(placed);
+  if (report.ok()) report->json["isolated"] = false;
+  return finish(command.name, command.as_json, report);
+}
+
+uint64_t threads_of(const ContainerCommand& command) {
+  return command.runs.threads != 0 ? command.runs.threads : probe::workers_for(probe::host().topology, 0);
+}
+
+// Processor time of all runs; none: one of them has no limit of time.
+Result<std::optional<uint64_t>> run_seconds(const ContainerCommand& command, const OpenFiles& files, bool is_untrusted) {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  if (!command.runs.limits) return std::optional<uint64_t>(0);
+  MLC_ASSIGN(uint64_t each, time_limit(*command.runs.limits));
+  if (each == 0) each = is_untrusted ? kUntrustedNs : MLC_NO_LIMIT;
+  if (each == MLC_NO_LIMIT) return std::optional<uint64_t>();
+  const uint64_t wall = command.runs.beside_ns / kSecond + checked_mul(each / kSecond + 2, command.runs.count + files.more_runs).value_or(UINT32_MAX);
+  return std::optional<uint64_t>(checked_mul(wall, threads_of(command)).value_or(UINT32_MAX));
+}
+
+Result<ChildWork> work_of(const ContainerCommand& command, const OpenFiles& files) {
+  const bool is_untrusted = info_of(files).native_code == MLC_NATIVE_NEVER;
+  ChildWork work{.native_code = !is_untrusted, .keeps_stdin = files.uses_stdin, .input_bytes = files.input_bytes, .sessions = command.runs.sessions, .threads = threads_of(command)};
+  std::error_code unknown;
+  const uint64_t bytes = std::filesystem::file_size(command.container.file, unknown);
+  if (!unknown) work.container_bytes = bytes;
+  MLC_ASSIGN(work.run_seconds, run_seconds(command, files, is_untrusted));
+  uint64_t given = 0;
+  if (command.runs.limits) {
+    MLC_ASSIGN(given, memory_limit(*command.runs.limits));
+  }
+  work.is_memory_unlimited = files.uses_stdin || given == MLC_NO_LIMIT;  // the length of standard input is not known
+  work.memory_limit = given;
+  return work;
+}
+
+}  // namespace
+
 Result<OpenFiles> open_files(const ContainerCommand& command) {
   OpenFiles files;
   if (!command.output.empty()) MLC_RETURN_IF_ERROR(check_output_name(command.output));
@@ -43,62 +92,17 @@ Result<OpenFiles> open_files(const ContainerCommand& command) {
     MLC_ASSIGN(io::FileWriter writer, io::FileWriter::create(name));
     document.emplace(std::move(writer));
   }
+  if (command.prepare) MLC_RETURN_IF_ERROR(command.prepare(files));
   return files;
 }
 
-Status put_in_place(OpenFiles& files) {
-  if (files.output) MLC_RETURN_IF_ERROR(files.output->commit());
-  for (auto& document : files.documents)
-    if (document) MLC_RETURN_IF_ERROR(document->commit());
-  return ok();
-}
-
-int answer_here(const ContainerCommand& command, OpenFiles& files, const std::function<Result<Report>(OpenFiles&)>& body) {
-  if (command.as_json) crash_with_json(command.name);
-  Result<Report> report = reported(command.container.file, "", [&] { return body(files); });
-  if (report.ok() && report->failure.ok())
-    if (Status placed = put_in_place(files); !placed.ok()) report = std::move(placed);
-  if (report.ok()) report->json["isolated"] = false;
-  return finish(command.name, command.as_json, report);
-}
-
-uint64_t threads_of(const ContainerCommand& command) {
-  return command.runs.threads != 0 ? command.runs.threads : probe::workers_for(probe::host().topology, 0);
-}
-
-// Processor time of all runs; none: one of them has no limit of time.
-Result<std::optional<uint64_t>> run_seconds(const ContainerCommand& command, bool is_untrusted) {
-  constexpr uint64_t kSecond = 1'000'000'000;
-  if (!command.runs.limits) return std::optional<uint64_t>(0);
-  MLC_ASSIGN(uint64_t each, time_limit(*command.runs.limits));
-  if (each == 0) each = is_untrusted ? kUntrustedNs : MLC_NO_LIMIT;
-  if (each == MLC_NO_LIMIT) return std::optional<uint64_t>();
-  const uint64_t wall = command.runs.beside_ns / kSecond + checked_mul(each / kSecond + 2, command.runs.count).value_or(UINT32_MAX);
-  return std::optional<uint64_t>(checked_mul(wall, threads_of(command)).value_or(UINT32_MAX));
-}
-
-Result<ChildWork> work_of(const ContainerCommand& command, const OpenFiles& files) {
-  const bool is_untrusted = info_of(files).native_code == MLC_NATIVE_NEVER;
-  ChildWork work{.native_code = !is_untrusted, .keeps_stdin = files.uses_stdin, .input_bytes = files.input_bytes, .sessions = command.runs.sessions, .threads = threads_of(command)};
-  std::error_code unknown;
-  const uint64_t bytes = std::filesystem::file_size(command.container.file, unknown);
-  if (!unknown) work.container_bytes = bytes;
-  MLC_ASSIGN(work.run_seconds, run_seconds(command, is_untrusted));
-  uint64_t given = 0;
-  if (command.runs.limits) {
-    MLC_ASSIGN(given, memory_limit(*command.runs.limits));
-  }
-  work.is_memory_unlimited = files.uses_stdin || given == MLC_NO_LIMIT;  // the length of standard input is not known
-  work.memory_limit = given;
-  return work;
-}
-
 int answer_isolated(const ContainerCommand& command, OpenFiles& files, const std::vector<int>& inherited,
-                    const std::function<Result<Report>(OpenFiles&)>& body) {
+                    const std::function<Result<Report>(OpenFiles&)>& body, const Printer& print) {
   const ChildCommand child{.name = command.name, .as_json = command.as_json, .file = command.container.file,
                            .help = "--memory-limit allows more, if the host has it", .inherited = inherited,
                            .begin = io::load_codecs,  // no file is opened later on
-                           .work = [&] { return work_of(command, files); }};
+                           .work = [&] { return work_of(command, files); },
+                           .print = print};
   const auto ended = [&] { files.output.reset(), files.documents.clear(); };
   if (const int code = answer_in_child(child, true, [&] { return body(files); }, ended); code != 0) return code;
   const Status placed = put_in_place(files);
@@ -106,17 +110,18 @@ int answer_isolated(const ContainerCommand& command, OpenFiles& files, const std
   return static_cast<int>(placed.code);
 }
 
-}  // namespace
+Status check_isolation(const ContainerCommand& command) {
+  const std::string no_filter = command.container.isolated ? sandbox::why_no_call_filter() : std::string();
+  return no_filter.empty() ? ok() : Status(Code::Resource, 6013, "--isolated: " + no_filter);
+}
 
 int answer(const ContainerCommand& command, const std::function<Result<Report>(OpenFiles&)>& body) {
   std::vector<int> inherited = sandbox::open_descriptors();
   std::erase(inherited, command.keep);
-  const std::string no_filter = command.container.isolated ? sandbox::why_no_call_filter() : std::string();
-  if (!no_filter.empty())
-    return finish(command.name, command.as_json, Status(Code::Resource, 6013, "--isolated: " + no_filter));
+  if (Status possible = check_isolation(command); !possible.ok()) return finish(command.name, command.as_json, std::move(possible));
   auto files = open_files(command);
   if (!files) return finish(command.name, command.as_json, files.status());
-  return files->isolated ? answer_isolated(command, *files, inherited, body) : answer_here(command, *files, body);
+  return files->isolated ? answer_isolated(command, *files, inherited, body, {}) : answer_here(command, *files, body);
 }
 
 }  // namespace mlc::cli

@@ -16,6 +16,8 @@
 
 namespace mlc::cli {
 
+struct OpenFiles;
+
 struct ContainerCommand {
   std::string_view name;
   bool as_json = false;
@@ -32,6 +34,7 @@ struct ContainerCommand {
   } runs{};
   int keep = -1;                      // a descriptor that the answering process keeps
   std::vector<std::string> documents{};  // further files that the answer writes, under any name; empty names: none
+  std::function<Status(OpenFiles&)> prepare{};  // opens what else the answer needs; in the process that may
 };
 
 // What the answering process starts with.
@@ -41,12 +44,24 @@ struct OpenFiles {
   io::InputFiles inputs;
   bool uses_stdin = false;
   uint64_t input_bytes = 0;  // of the files that are open
+  uint64_t more_runs = 0;    // beside those of the command, which what was prepared asks for
   std::optional<io::FileWriter> output;  // filled by the answer, put in place if that is a success
   std::vector<std::optional<io::FileWriter>> documents;  // likewise, one for each name
   bool isolated = false;
+  bool is_quiet = false;  // what is noted of the container has been said
 };
 
 // Prints what `body` reports and returns the exit code.
 [[nodiscard]] int answer(const ContainerCommand& command, const std::function<Result<Report>(OpenFiles&)>& body);
+
+// The parts of `answer`, for a command that answers several things one after the other.
+using Printer = std::function<int(const Result<Report>&)>;  // returns the exit code
+// Authenticates, and opens what the command names.
+[[nodiscard]] Result<OpenFiles> open_files(const ContainerCommand& command);
+// Resource (E6013) where --isolated is wanted and cannot be.
+[[nodiscard]] Status check_isolation(const ContainerCommand& command);
+// In a process of its own, which closes `inherited`; then the files that it has written are put in place.
+[[nodiscard]] int answer_isolated(const ContainerCommand& command, OpenFiles& files, const std::vector<int>& inherited,
+                                  const std::function<Result<Report>(OpenFiles&)>& body, const Printer& print);
 
 }  // namespace mlc::cli

@@ -84,7 +84,7 @@ Result<OpenModel> open_model(OpenFiles& files) {
   out.open_ns = files.authenticate_ns + now_ns() - start;
   out.isolated = files.isolated;
   api().model_info(model, &out.info);
-  for (uint32_t i = 0; i < out.info.num_notes; ++i) note("warning: " + printable(api().model_note(model, i)));
+  for (uint32_t i = 0; i < out.info.num_notes && !files.is_quiet; ++i) note("warning: " + printable(api().model_note(model, i)));
   return out;
 }
 
@@ -150,7 +150,7 @@ Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o
   out.load_ns = now_ns() - start;
   api().session_info(session, &out.info);
   out.noted = out.info.note;
-  if (!out.noted.empty()) note("warning: " + printable(out.noted));
+  if (!out.noted.empty() && !use.is_quiet) note("warning: " + printable(out.noted));
   return out;
 }
 
@@ -177,6 +177,17 @@ void say_what_runs(const OpenModel& model, const OpenSession& session, const std
   if (model.info.native_allowed) return;
   note("  portable form only: " + printable(model.info.trust));
   if (*model.info.trust_help) note("  help: " + printable(model.info.trust_help));
+}
+
+Json fields_of_run(const OpenModel& model, const OpenSession& session) {
+  Json fields = {{"root", std::string("sha256:") + model.info.root},
+                 {"variant", session.info.variant},
+                 {"device", session.info.device},
+                 {"threads", session.info.threads},
+                 {"trust", model.info.trust},
+                 {"native_allowed", model.info.native_allowed != 0}};
+  if (const std::string added = fell_back(session); !added.empty()) fields["fell_back"] = added;
+  return fields;
 }
 
 std::string device_text(const MlcDevice& d) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/cli/command.h"
+#include "base/cli/json_tree.h"
 #include "base/status.h"
 #include "runtime/cli/handles.h"
 #include "runtime/match/matcher.h"
@@ -68,6 +69,7 @@ struct SessionUse {
   bool profile = false;
   uint64_t taken = 0;  // of --memory-limit, by inputs
   bool pin = true;     // keep this thread on a CPU
+  bool is_quiet = false;  // the note has been said
 };
 // Loads a variant. `note` of the info goes to stderr: falling back is never silent.
 Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& options, const SessionUse& use = {});
@@ -85,6 +87,9 @@ Status check_variant(const OpenModel& model, const VariantOptions& options);
 // "x86-64-v3 · 2 threads · FIGURES" on stderr; where trust is missing, lines that say why native code did not run and what to do.
 // Nothing where the answer is JSON, which has the same in fields.
 void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures, bool as_json);
+
+// The same for every answer of a run.
+Json fields_of_run(const OpenModel& model, const OpenSession& session);
 
 MlcVariant variant_at(const OpenModel& model, uint32_t index);
 std::vector<FailingClause> failing_of(const OpenModel& model, uint32_t variant);

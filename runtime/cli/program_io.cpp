@@ -267,7 +267,7 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, con
     if (has_arrays) return std::move(before).status().hint("--raw feeds arrays to the bare program");
     const size_t takes = target.pipeline->description().inputs.size();
     if (nameless > 1 && static_cast<size_t>(nameless) <= takes) return std::move(before).status().hint("-i NAME=FILE for each");
-    if (nameless > 1) return std::move(before).status().hint("a run takes " + counted(takes, "file") + " here: start one for each of the others");
+    if (nameless > 1) return std::move(before).status().hint("a run takes " + counted(takes, "file") + " here" + (takes == 1 ? ": --json-lines answers each of several" : ""));
   }
   MLC_ASSIGN(std::vector<NamedTensor> decoded, std::move(before));
   for (const NamedTensor& t : decoded) memory.take_files(bytes_held(t.tensor));

@@ -7,6 +7,7 @@
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
 #include "runtime/cli/duration.h"
+#include "runtime/cli/files/run_files.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
 #include "runtime/cli/program_io.h"
@@ -24,6 +25,10 @@ struct RunOptions {
   std::string output;
   int64_t top = 0;
   bool as_json = false;
+  std::string list;  // of files, each of which is answered
+  bool as_json_lines = false;
+
+  FilesRun files() const { return {container, variant, input, list, output, top, as_json, as_json_lines}; }
 };
 
 constexpr uint64_t kEndless = UINT32_MAX;  // runs of a stream, each of which has its own limits
@@ -33,21 +38,9 @@ struct InUse {
   OpenSession session;  // of the model
 };
 
-// What is said of every run.
-Report report_of(const OpenModel& model, const OpenSession& session) {
-  Report report;
-  report.json = {{"root", std::string("sha256:") + model.info.root},
-                 {"variant", session.info.variant},
-                 {"device", session.info.device},
-                 {"threads", session.info.threads},
-                 {"trust", model.info.trust},
-                 {"native_allowed", model.info.native_allowed != 0}};
-  if (const std::string added = fell_back(session); !added.empty()) report.json["fell_back"] = added;
-  return report;
-}
-
 // A sound in chunks: what each one gives is printed when it is there, and the report has the rest.
 Result<Report> run_stream(const RunOptions& o, OpenFiles& files, OpenModel& model, const StreamWork& work) {
+  if (!o.list.empty()) return Status(Code::Usage, "--input-list with --stream: a stream is one sound").hint("-i FILE, or without --stream the sounds of a list");
   if (!o.output.empty())
     return Status(Code::Usage, "-o with --stream: each chunk is printed when it is there").hint("without --stream, -o writes the answers of all chunks");
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
@@ -60,7 +53,8 @@ Result<Report> run_stream(const RunOptions& o, OpenFiles& files, OpenModel& mode
   say_what_fell_back(session);
   const uint64_t open_ns = model.open_ns + session.load_ns;
   say_what_runs(model, session, counted(done.chunks, "chunk") + " · open " + ms_text(open_ns) + " · run " + ms_text(done.run_ns), o.as_json);
-  Report report = report_of(model, session);
+  Report report;
+  report.json = fields_of_run(model, session);
   report.json["chunks"] = done.chunks;
   report.json["timings"] = {{"open_ns", open_ns}, {"pre_ns", pre_ns}, {"run_ns", done.run_ns}};
   report.in_use = std::make_shared<const InUse>(InUse{std::move(model), std::move(session)});
@@ -100,7 +94,8 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   const uint64_t open_ns = model.open_ns + session.load_ns;
   say_what_runs(model, session, "open " + ms_text(open_ns) + " · pre " + ms_text(pre_ns) + " · run " + ms_text(run_ns) +
                                     " · post " + ms_text(done - ready - run_ns), o.as_json);
-  Report report = report_of(model, session);
+  Report report;
+  report.json = fields_of_run(model, session);
   const bool shows = o.output.empty() || holds_one_file(o.output);
   if (shows && !o.as_json) {
     MLC_ASSIGN(report.text, text_of(answers, budget));
@@ -120,19 +115,24 @@ void add_run_command(Program& program) {
   auto o = std::make_shared<RunOptions>();
   const Command command = program.add_command("run", "run once, through the pipeline in the file",
                                               "  mlrun cat.mlc --input cat.jpg --top 3\n"
+                                              "  mlrun cat.mlc --input photos/ --json-lines\n"
                                               "  mlrun net.mlc --raw -i in.npz -o out.npz --variant x86-64-v3\n",
                                               o->as_json);
   add_container_options(command, o->container);
   add_input_options(command, o->input);
   add_variant_options(command, o->variant);
   add_limit_options(command, o->variant.limits);
-  command.add_option("-o,--output", o->output, "write the answers: .npz, .npy, .json, or .png the picture among them, .wav the sound");
+  command.add_option("-o,--output", o->output, "write the answers: .npz, .npy, .json, or .png the picture among them, .wav the sound; of several files a folder for the picture of each");
+  command.add_option("--input-list", o->list, "answer each file that this file names, a line each; '-': those that standard input names");
+  command.add_flag("--json-lines", o->as_json_lines, "answer each file that is given, or that is in a folder, by one line of JSON; with --stream as --json");
   command.add_flag("--stream", o->stream.is_on,
       "run over a sound chunk by chunk, as the pipeline says, and print what each gives when it is there: a line each that begins with its time in seconds; with --json an object each");
   command.add_option("--pcm", o->stream.pcm,
       "with --stream: the input is raw samples, FORM:RATE[:CHANNELS], as from a microphone: s16le:16000; FORM is u8, s16le, s24le, s32le, f32le or f64le");
   command.add_option("--top", o->top, "how many classes").within(1, 1000000);
   command.on_run([o] {
+    if (o->stream.is_on) o->as_json |= o->as_json_lines;  // its chunks are lines of JSON anyway
+    else if (means_files(o->files())) return run_files(o->files());
     return answer({"run", o->as_json, o->container, o->input.specs, o->output,
                         {.limits = &o->variant.limits, .count = o->stream.is_on ? kEndless : 1, .threads = o->variant.threads}},
                        [&](OpenFiles& files) { return run(*o, files); });

@@ -44,14 +44,19 @@ Result<HostBuffer> read_all(int fd, const std::string& path, uint64_t size_hint,
   return buffer;
 }
 
-// Closes `fd`.
-Result<HostBuffer> read_and_close(int fd, const std::string& path, uint64_t most) {
+}  // namespace
+
+Result<HostBuffer> read_open_file(int fd, const std::string& path, uint64_t most) {
   struct stat st = {};
-  Result<HostBuffer> result = [&]() -> Result<HostBuffer> {
-    if (::fstat(fd, &st) != 0) return io_error(path, "read");
-    if (S_ISDIR(st.st_mode)) return Status(Code::NotFound, "cannot read '" + path + "': it is a directory");
-    return read_all(fd, path, S_ISREG(st.st_mode) && st.st_size > 0 ? static_cast<uint64_t>(st.st_size) : std::min<uint64_t>(most, 1 << 16), most);
-  }();
+  if (::fstat(fd, &st) != 0) return io_error(path, "read");
+  if (S_ISDIR(st.st_mode)) return Status(Code::NotFound, "cannot read '" + path + "': it is a directory");
+  return read_all(fd, path, S_ISREG(st.st_mode) && st.st_size > 0 ? static_cast<uint64_t>(st.st_size) : std::min<uint64_t>(most, 1 << 16), most);
+}
+
+namespace {
+
+Result<HostBuffer> read_and_close(int fd, const std::string& path, uint64_t most) {
+  Result<HostBuffer> result = read_open_file(fd, path, most);
   ::close(fd);
   return result;
 }

@@ -16,6 +16,9 @@ namespace mlc::io {
 // `most` bytes.
 Result<HostBuffer> read_file(const std::string& path, uint64_t most = UINT64_MAX);
 
+// The rest of a file that is open, and stays so. `path` stands in messages.
+Result<HostBuffer> read_open_file(int fd, const std::string& path, uint64_t most = UINT64_MAX);
+
 // A file that is read piece by piece, as far as it is there: a pipe, a device.
 class FileReader {
  public:

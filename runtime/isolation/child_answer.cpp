@@ -76,12 +76,16 @@ Status give_up_privileges(const ChildCommand& command) {
   return ok();
 }
 
+int print(const ChildCommand& command, const Result<Report>& report) {
+  return command.print ? command.print(report) : finish(command.name, command.as_json, report);
+}
+
 int answer_confined(const ChildCommand& command, bool says_isolated, const Answer& answer) {
   if (Status confined = give_up_privileges(command); !confined.ok())
-    return finish(command.name, command.as_json, std::move(confined));
+    return print(command, std::move(confined));
   Result<Report> report = reported(command.file, command.help, answer);
   if (report.ok() && says_isolated) report->json["isolated"] = true;
-  return finish(command.name, command.as_json, report);
+  return print(command, report);
 }
 
 // What a child that was ended by a signal says about the file.
@@ -124,7 +128,7 @@ Result<Report> reported(const std::string& file, const char* help, const Answer&
 
 int answer_in_child(const ChildCommand& command, bool says_isolated, const Answer& answer, const std::function<void()>& ended) {
   const auto end = sandbox::run_child(command.inherited, [&] { return answer_confined(command, says_isolated, answer); });
-  if (!end) return finish(command.name, command.as_json, end.status());
+  if (!end) return print(command, end.status());
   switch (end->signal) {
     case 0: return end->exit_code;
     case SIGINT: case SIGTERM: case SIGHUP: case SIGQUIT: case SIGPIPE:
@@ -133,7 +137,7 @@ int answer_in_child(const ChildCommand& command, bool says_isolated, const Answe
       break;
     default: break;
   }
-  return finish(command.name, command.as_json, status_of_signal(end->signal, command.file));
+  return print(command, status_of_signal(end->signal, command.file));
 }
 
 Status changed_while_mapped(const std::string& file) {

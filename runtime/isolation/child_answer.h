@@ -45,6 +45,7 @@ struct ChildCommand {
   std::vector<int> inherited{};                    // descriptors that the child closes
   std::function<void()> begin{};                   // the first that the child does: it forgets what the parent has for its own end
   std::function<Result<ChildWork>()> work{};       // asked in the child
+  std::function<int(const Result<Report>&)> print{};  // what is answered, in the child, or here where it was ended; returns the exit code; default: `finish`
 };
 
 // Forks; the child gives its privileges up, prints what `answer` reports, and "isolated": true with it if `says_isolated`. Returns the

@@ -4,6 +4,7 @@ import re
 import shutil
 
 import boxes_test
+import search_test
 import sounds_test
 import stream_test
 import text_pipeline_test
@@ -16,6 +17,7 @@ from tool_test import main
 SECTIONS = ("run", "chunk", "embed", "explain", "bench", "profile", "selftest", "probe", "completion")
 # Not on every machine, or not of any file that the tools make here.
 UNSEEN = {
+    "embed": {"failed[].code", "failed[].facts[]", "failed[].help"},  # of any error
     "run": {"fell_back"}, "selftest": {"variants[].device"},  # with a device: gpu_test.py
     "explain": {"variants[].estimate_ns", "variants[].device", "devices[].name", "devices[].api", "devices[].title", "devices[].driver",
                 "devices[].software", "devices[].memory_bytes",  # with a device: gpu_test.py
@@ -68,6 +70,7 @@ def answers(t, fields):
 
     container(t)
     ask("digits.mlc", "-i", IMAGES[0])
+    fields.look(json.loads(t.run("mlrun", "digits.mlc", "-i", IMAGES[0], "--json-lines").stdout))
     ask("digits.mlc", "--raw", "-i", "zeros")
     ask("digits.mlc", "--raw", "-i", "zeros", "-o", "a.npz")
     ask("digits.mlc", code=6)
@@ -90,6 +93,9 @@ def answers(t, fields):
     (t.dir / "lines.txt").write_text("Hello world\nxyz\n")
     ask("embed", "m.mlc", "lines.txt", "--query", "a", "-o", "vectors.npy")
     ask("embed", "m.mlc", "lines.txt", code=2)
+    search_test.build(t)
+    (t.dir / "pictures" / "0.png").write_bytes((t.dir / "pictures" / "1.png").read_bytes()[:200])
+    ask("embed", "clip.mlc", "pictures", "--pipeline", "picture", "-q", "red")
     boxes(t)
     assert "media_type" in ask("boxes.mlc", "-i", "p.png")["outputs"]["drawn"]
     ask("boxes.mlc", "-i", "p.png", "-o", "a.png")

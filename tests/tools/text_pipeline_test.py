@@ -125,7 +125,7 @@ def what_embed_refuses(t):
     (t.dir / "lines.txt").write_text("Hello\n")
     (t.dir / "blank.txt").write_text("\n \n")
     (t.dir / "bad.txt").write_bytes(b"Hello\nwo\xffrld\n")
-    for args, code, sentence in ((["lines.txt"], 2, "--query TEXT"), ([], 2, "a file of lines"), (["none.txt", "-q", "a"], 3, "none.txt"),
+    for args, code, sentence in ((["lines.txt"], 2, "--query TEXT"), ([], 2, "files or folders are required"), (["none.txt", "-q", "a"], 3, "none.txt"),
                                  (["blank.txt", "-q", "a"], 6, "no line"), (["bad.txt", "-q", "a"], 6, "bad.txt:2: the text is no UTF-8: byte 2"),
                                  (["lines.txt", "-q", "a\udcff"], 6, "no UTF-8")):
         done = t.run("mlrun", "embed", "m.mlc", *args, code=code)

@@ -1,10 +1,10 @@
-// mlrun embed: the lines of files as vectors, and those that are nearest to a text.
-#include <algorithm>
-#include <cstring>
-#include <memory>
-#include <numeric>
+// mlrun embed: the vectors of lines of text or of files, and those that are nearest to a text.
+#include <sys/resource.h>
+#include <sys/stat.h>
 
-#include "base/checked.h"
+#include <algorithm>
+#include <memory>
+
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "base/counted.h"
@@ -13,10 +13,16 @@
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
 #include "runtime/cli/duration.h"
+#include "runtime/cli/embed/embedder.h"
 #include "runtime/cli/embed/nearest.h"
+#include "runtime/cli/embed/vector_index.h"
+#include "runtime/cli/files/file_answer.h"
+#include "runtime/cli/files/file_list.h"
+#include "runtime/cli/files/overlap.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
 #include "runtime/cli/program_io.h"
+#include "runtime/probe/probe.h"
 
 namespace mlc::cli {
 namespace {
@@ -25,112 +31,152 @@ struct EmbedOptions {
   ContainerOptions container;
   VariantOptions variant;
   std::vector<std::string> files, queries;
-  std::string pipeline, output;
+  std::string list, index, pipeline, query_pipeline, output;
   int64_t top = 5, batch = 32;
   bool as_json = false;
 };
 
-struct LineOf {
-  std::string text;
-  size_t number = 0;  // in its file, from 1
-  size_t file = 0;
+// The files that are embedded. A process that may open none later on has them open.
+struct Sources {
+  std::optional<FileList> list;
+  std::vector<std::optional<Result<signing::Descriptor>>> open;
+  std::vector<ListedFile> files;
+
+  Result<signing::Descriptor> take(size_t k) { return open.empty() ? list->open(files[k]) : *std::move(open[k]); }
 };
 
-// Lines that are not blank.
-Result<std::vector<LineOf>> lines_of(const EmbedOptions& o, io::InputFiles& files, InputMemory& memory) {
-  std::vector<LineOf> lines;
-  for (size_t f = 0; f < o.files.size(); ++f) {
-    MLC_ASSIGN(const HostBuffer bytes, files.read(o.files[f], memory.for_files().memory));
-    memory.take_files(bytes.size());
-    std::string_view text = pipeline::text_in(bytes.bytes());
-    for (size_t number = 1; !text.empty(); ++number) {
-      const size_t end = std::min(text.find('\n'), text.size());
-      std::string_view line = text.substr(0, end);
-      text.remove_prefix(std::min(end + 1, text.size()));
-      if (line.ends_with('\r')) line.remove_suffix(1);
-      for (size_t at = 0; at < line.size();) {
-        uint32_t point;
-        const unsigned size = decode_utf8(line, at, point);
-        if (size == 0) return Status(Code::InputMismatch, 4001, "{}:{}: the text is no UTF-8: byte {} of the line is wrong", o.files[f], number, at);
-        at += size;
-      }
-      if (line.find_first_not_of(" \t") != line.npos) lines.push_back({std::string(line), number, f});
-    }
-  }
-  if (lines.empty()) return Status(Code::InputMismatch, 4001, "there is no line with text in {}", counted(o.files.size(), "file"));
-  return lines;
+// A process has some thousand descriptors by default, and may have more.
+Status allow_descriptors(uint64_t num_files) {
+  constexpr uint64_t kBeside = 64;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= num_files + kBeside) return ok();
+  limit.rlim_cur = std::min<rlim_t>(num_files + kBeside, limit.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == num_files + kBeside) return ok();
+  return Status(Code::Resource, "{} are opened before the container is, and this process may open {}", counted(num_files, "file"), uint64_t{limit.rlim_max})
+      .hint("a container that mlrun trust vouches for opens one after the other; or embed them in parts");
 }
 
-struct Vectors {
-  std::string name;
-  size_t width = 0;
-  std::vector<float> elements;  // [texts, width]
+Status find_sources(const EmbedOptions& o, OpenFiles& files, Sources& sources) {
+  if (o.files.empty() && o.list.empty()) return ok();
+  MLC_ASSIGN(FileList list, FileList::of({o.files, o.list, ""}));
+  sources.files = list.files();
+  if (sources.files.empty()) return Status(Code::NotFound, "there is no file in what was given");
+  if (list.links() > 0) note("warning: " + counted(list.links(), "symbolic link") + " not followed");
+  sources.list.emplace(std::move(list));
+  files.more_runs = sources.files.size();
+  for (const ListedFile& f : sources.files) files.uses_stdin = files.uses_stdin || f.path == "-";
+  if (!files.isolated) return ok();
+  MLC_RETURN_IF_ERROR(allow_descriptors(sources.files.size()));
+  for (const ListedFile& f : sources.files) {
+    auto opened = sources.list->open(f);
+    struct stat st = {};
+    if (opened.ok() && fstat(opened->get(), &st) == 0 && S_ISREG(st.st_mode)) files.input_bytes += static_cast<uint64_t>(st.st_size);
+    sources.open.emplace_back(std::move(opened));
+  }
+  sources.list.reset();
+  return ok();
+}
+
+// Lines that are not blank.
+Status add_lines(std::string_view text, const std::string& path, std::vector<Row>& rows) {
+  for (size_t number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    for (size_t at = 0; at < line.size();) {
+      uint32_t point;
+      const unsigned size = decode_utf8(line, at, point);
+      if (size == 0) return Status(Code::InputMismatch, 4001, "{}:{}: the text is no UTF-8: byte {} of the line is wrong", path, number, at);
+      at += size;
+    }
+    if (line.find_first_not_of(" \t") != line.npos) rows.push_back({path, number, std::string(line)});
+  }
+  return ok();
+}
+
+// What a run of the command holds.
+struct Work {
+  const EmbedOptions& o;
+  const OpenModel& model;
+  Sources& sources;
+  InputMemory& memory;
+  pipeline::AnswerBudget& budget;
+  uint64_t skipped = 0;
+  Json failed = Json::array();  // files that have no vector
 };
 
-// A session, and the pipeline that takes one list of texts and gives one vector for each.
-class Embedder {
- public:
-  Embedder(const OpenModel& model, const mlio::Target& target, MlcSession* session, pipeline::AnswerBudget budget)
-      : model_(model), target_(target), session_(session), budget_(budget) {}
+void say_skipped(const Work& w) {
+  if (w.skipped > 0) note("warning: " + counted(w.skipped, "file") + " skipped that the pipeline does not take");
+}
 
-  // Usage if the pipeline takes anything else than texts.
-  static Status check(const OpenModel& model, const mlio::Target& target) {
-    const auto refuse = [&](const std::string& why) {
-      return Status(Code::Usage, "embed takes a container whose pipeline makes vectors of texts, and " + why)
-          .hint("mlpack build of a folder of sentence-transformers makes one; mlrun run shows what this one gives");
-    };
-    if (!target.pipeline) return refuse(model.info.num_programs > 0 ? "this one has no pipeline" : "this one has no program");
-    const pipeline::Pipeline& p = target.pipeline->description();
-    if (p.inputs.size() != 1 || p.value(p.inputs[0]).kind != pipeline::ValueKind::Strings) return refuse("this one takes " + counted(p.inputs.size(), "input") + ", not one text");
-    return ok();
-  }
+FilesTask task_of(const Work& w, const mlio::Target& target) { return {w.model, target, w.o.variant.limits, "", 0, false}; }
 
-  // Long texts beside long ones: rows of a batch are as long as the longest. No vector depends on its batch but by rounding.
-  Result<Vectors> embed(const std::vector<std::string>& texts, size_t batch, const io::DecodeLimits& limits) {
-    std::vector<size_t> order(texts.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return texts[a].size() > texts[b].size(); });
-    Vectors all;
-    for (size_t first = 0; first < order.size(); first += batch) {
-      const std::span<const size_t> part(order.data() + first, std::min(batch, order.size() - first));
-      MLC_RETURN_IF_ERROR(add(texts, part, limits, all));
+Status read_lines(Work& w, const mlio::Target& target, std::vector<Row>& rows) {
+  for (size_t f = 0; f < w.sources.files.size(); ++f) {
+    const std::string& path = w.sources.files[f].path;
+    MLC_ASSIGN(const signing::Descriptor open, w.sources.take(f));
+    if (!why_skipped(task_of(w, target), w.sources.files[f], open).empty()) {
+      ++w.skipped;
+      continue;
     }
-    return all;
+    MLC_ASSIGN(const HostBuffer bytes, io::read_open_file(open.get(), path, w.memory.for_files().memory));
+    w.memory.take_files(bytes.size());
+    MLC_RETURN_IF_ERROR(add_lines(pipeline::text_in(bytes.bytes()), path, rows));
   }
+  say_skipped(w);
+  if (rows.empty()) return Status(Code::InputMismatch, 4001, "there is no line with text in {}", counted(w.sources.files.size(), "file"));
+  return ok();
+}
 
- private:
-  Status add(const std::vector<std::string>& texts, std::span<const size_t> part, const io::DecodeLimits& limits, Vectors& all) {
-    std::vector<std::string> chosen;
-    for (const size_t k : part) chosen.push_back(texts[k]);
-    const auto count = static_cast<int64_t>(chosen.size());
-    std::vector<pipeline::GivenInput> given;
-    given.push_back({"", {}, HostTensor::of_strings({count}, std::move(chosen))});
-    MLC_ASSIGN(std::vector<NamedTensor> made, target_.pipeline->before(std::move(given), limits));
-    uint64_t run_ns = 0;
-    const pipeline::Programs programs = mlio::programs_of(model_, session_, nullptr, budget_, run_ns);
-    MLC_ASSIGN(std::vector<pipeline::Answer> answers, target_.pipeline->run(std::move(made), {}, budget_, programs));
-    const HostTensor* rows = answers.size() == 1 ? std::get_if<HostTensor>(&answers[0].value) : nullptr;
-    if (!rows || rows->dtype != DType::F32 || rows->shape.size() != 2 || rows->shape[0] != count)
-      return Status(Code::Usage, "embed takes a container that gives one f32 vector for each text, and this one gives something else")
-          .hint("mlrun run shows what it gives");
-    const auto width = static_cast<size_t>(rows->shape[1]);
-    if (all.elements.empty()) {
-      const auto bytes = checked_mul(texts.size(), width * sizeof(float));
-      if (!bytes) return Status(Code::Resource, 6006, "{} vectors of {} numbers are too many", texts.size(), width);
-      MLC_RETURN_IF_ERROR(budget_.take(*bytes, answers[0].name));
-      all = {answers[0].name, width, std::vector<float>(texts.size() * width)};
-    }
-    if (width != all.width) return Status(Code::Internal, "vectors of {} and of {} numbers", all.width, width);
-    const std::span<const float> from = rows->as<float>();
-    for (size_t k = 0; k < part.size(); ++k) std::copy_n(from.data() + k * width, width, all.elements.data() + part[k] * width);
-    return ok();
+// A vector of each file that the pipeline takes. One that is broken is told, and the others are done.
+Status embed_files(Work& w, const mlio::Target& target, Embedder& embedder, VectorIndex& index) {
+  const FilesTask task = task_of(w, target);
+  const auto decode = [&](size_t f) { return decode_file(task, w.sources.files[f], w.sources.take(f)); };
+  std::optional<MadeAhead<DecodedFile>> ahead;  // an isolated process has memory for one file
+  const size_t workers = w.o.variant.threads != 0 ? w.o.variant.threads : probe::workers_for(probe::host().topology, 0);
+  if (!w.model.isolated) ahead.emplace(w.sources.files.size(), num_decoders(workers), kMostWaiting, decode, [](const DecodedFile& d) { return d.bytes; });
+  for (size_t f = 0; f < w.sources.files.size(); ++f) {
+    const ListedFile& file = w.sources.files[f];
+    DecodedFile decoded = ahead ? ahead->take() : decode(f);
+    w.skipped += !decoded.skipped.empty();
+    if (!decoded.skipped.empty()) continue;
+    Status done = std::move(decoded.failure);
+    if (done.ok()) done = embedder.add_file(std::move(decoded.made), index.vectors);
+    if (done.code == Code::Usage || done.code == Code::Resource) return done;  // so it is for all of them
+    if (done.ok()) index.rows.push_back({file.path, 0, ""});
+    if (done.ok()) continue;
+    note("warning: no vector of " + printable(file.path) + ": " + printable(done.message));
+    Json failure = {{"file", file.path}};
+    failure.update(to_json(done));
+    w.failed.push_back(std::move(failure));
   }
+  say_skipped(w);
+  if (index.rows.empty()) return Status(Code::InputMismatch, 4001, "none of {} has a vector", counted(w.sources.files.size(), "file"));
+  return ok();
+}
 
-  const OpenModel& model_;
-  const mlio::Target& target_;
-  MlcSession* session_;
-  pipeline::AnswerBudget budget_;
-};
+// The pipeline that makes vectors of queries: the one that is named, else that of the files, else the only one that takes a text.
+Result<mlio::Target> query_target(const OpenModel& model, const EmbedOptions& o) {
+  const std::string& named = !o.query_pipeline.empty() ? o.query_pipeline : o.pipeline;
+  const auto choose = [&](const std::string& name) { return choose_target(model, {.specs = {}, .pipeline = name, .program = "", .dims = {}}); };
+  MLC_ASSIGN(mlio::Target target, choose(named));
+  MLC_RETURN_IF_ERROR(Embedder::check(model, target));
+  if (Embedder::takes_text(target)) return target;
+  if (!o.query_pipeline.empty()) return Status(Code::Usage, "--query-pipeline {}: it takes no text", o.query_pipeline);
+  MLC_ASSIGN(const std::vector<std::string> names, mlio::pipeline_names(model));
+  std::string known;
+  size_t count = 0;
+  for (const std::string& name : names) {
+    MLC_ASSIGN(mlio::Target other, choose(name));
+    if (!Embedder::takes_text(other)) continue;
+    known += (count++ > 0 ? ", " : "") + name;
+    target = std::move(other);
+  }
+  if (count == 1) return target;
+  if (count == 0) return Status(Code::Usage, "--query: no pipeline of this container makes a vector of a text").hint("-o INDEX.npz writes the vectors of files");
+  return Status(Code::Usage, "--query: several pipelines of this container take a text: {}", known).hint("--query-pipeline NAME");
+}
 
 std::string score_text(double cosine) {
   char text[32];
@@ -138,23 +184,26 @@ std::string score_text(double cosine) {
   return text;
 }
 
-// The lines nearest to each query, as text and as JSON.
-void add_nearest(const EmbedOptions& o, const std::vector<LineOf>& lines, const Vectors& all, Report& report) {
-  const std::span<const float> elements = all.elements;
-  Json queries = Json::array();
+// The rows nearest to each query, as text and as JSON.
+void add_nearest(const EmbedOptions& o, const VectorIndex& index, const Vectors& queries, Report& report) {
+  const bool one_file = std::all_of(index.rows.begin(), index.rows.end(), [&](const Row& row) { return row.file == index.rows[0].file; });
+  Json all = Json::array();
   for (size_t q = 0; q < o.queries.size(); ++q) {
-    const auto vector = elements.subspan((lines.size() + q) * all.width, all.width);
+    const auto vector = std::span(queries.elements).subspan(q * queries.width, queries.width);
     Json found = Json::array();
     report.text += printable(o.queries[q]) + "\n";
-    for (const Near& near : nearest(elements.first(lines.size() * all.width), all.width, vector, static_cast<size_t>(o.top))) {
-      const LineOf& line = lines[near.row];
-      const std::string place = o.files.size() > 1 ? o.files[line.file] + ":" : "";
-      report.text += score_text(near.cosine) + "  " + printable(place) + std::to_string(line.number) + "  " + printable(line.text) + "\n";
-      found.push_back({{"cosine", near.cosine}, {"file", o.files[line.file]}, {"line", static_cast<uint64_t>(line.number)}, {"text", line.text}});
+    for (const Near& near : nearest(index.vectors.elements, index.vectors.width, vector, static_cast<size_t>(o.top))) {
+      const Row& row = index.rows[near.row];
+      report.text += score_text(near.cosine) + "  ";
+      if (row.line == 0) report.text += printable(row.file) + "\n";
+      else report.text += (one_file ? "" : printable(row.file) + ":") + std::to_string(row.line) + "  " + printable(row.text) + "\n";
+      Json entry = {{"cosine", near.cosine}, {"file", row.file}};
+      if (row.line > 0) entry.update({{"line", row.line}, {"text", row.text}});
+      found.push_back(std::move(entry));
     }
-    queries.push_back({{"text", o.queries[q]}, {"nearest", std::move(found)}});
+    all.push_back({{"text", o.queries[q]}, {"nearest", std::move(found)}});
   }
-  report.json["queries"] = std::move(queries);
+  report.json["queries"] = std::move(all);
 }
 
 struct InUse {
@@ -162,40 +211,86 @@ struct InUse {
   OpenSession session;  // of the model
 };
 
-Result<Report> embed(const EmbedOptions& o, OpenFiles& files) {
+Result<VectorIndex> index_of(Work& w, MlcSession* session, io::InputFiles& inputs, std::vector<Row> lines, const mlio::Target* target) {
+  VectorIndex index;
+  if (!target) {
+    MLC_ASSIGN(HostBuffer bytes, inputs.read(w.o.index, w.memory.for_files().memory));
+    w.memory.take_files(bytes.size());
+    MLC_ASSIGN(index, read_index(std::move(bytes), w.o.index, w.memory.for_files()));
+    if (index.model != std::string("sha256:") + w.model.info.root && !index.model.empty())
+      note("warning: another container than this one has made " + w.o.index + ": its vectors may mean something else");
+    return index;
+  }
+  index.model = std::string("sha256:") + w.model.info.root;
+  Embedder embedder(w.model, *target, session, w.budget);
+  if (lines.empty()) {
+    MLC_RETURN_IF_ERROR(embed_files(w, *target, embedder, index));
+    return index;
+  }
+  std::vector<std::string> texts;
+  for (const Row& row : lines) texts.push_back(row.text);
+  MLC_ASSIGN(index.vectors, embedder.of_texts(texts, static_cast<size_t>(w.o.batch), w.memory.for_files()));
+  index.rows = std::move(lines);
+  return index;
+}
+
+Result<Vectors> vectors_of_queries(Work& w, MlcSession* session, size_t width) {
+  MLC_ASSIGN(const mlio::Target target, query_target(w.model, w.o));
+  Embedder embedder(w.model, target, session, w.budget);
+  MLC_ASSIGN(Vectors queries, embedder.of_texts(w.o.queries, static_cast<size_t>(w.o.batch), w.memory.for_files()));
+  if (queries.width != width)
+    return Status(Code::InputMismatch, 4001, "the vectors have {} numbers, and those of queries {}", width, queries.width)
+        .hint("a pipeline of the same model, --query-pipeline");
+  return queries;
+}
+
+Status write_vectors(const EmbedOptions& o, const VectorIndex& index, io::FileWriter& writer, pipeline::AnswerBudget& budget) {
+  if (o.output.ends_with(".npz")) return write_index(index, writer);
+  std::vector<pipeline::Answer> answers;
+  const std::vector<int64_t> shape = {static_cast<int64_t>(index.vectors.rows()), static_cast<int64_t>(index.vectors.width)};
+  MLC_ASSIGN(HostTensor matrix, HostTensor::from<float>(DType::F32, shape, index.vectors.elements));
+  answers.push_back({index.vectors.name, std::move(matrix)});
+  return write_answers(answers, o.output, writer, budget);
+}
+
+Result<Report> embed(const EmbedOptions& o, OpenFiles& files, Sources& sources) {
   MLC_ASSIGN(OpenModel model, open_model(files));
-  MLC_ASSIGN(mlio::Target target, choose_target(model, {.specs = {}, .pipeline = o.pipeline, .program = "", .dims = {}}));
-  MLC_RETURN_IF_ERROR(Embedder::check(model, target));
+  std::optional<mlio::Target> target;
+  if (o.index.empty()) {
+    MLC_ASSIGN(target, choose_target(model, {.specs = {}, .pipeline = o.pipeline, .program = "", .dims = {}}));
+    MLC_RETURN_IF_ERROR(Embedder::check(model, *target));
+  }
+  if (!o.queries.empty()) MLC_RETURN_IF_ERROR([&]() -> Status { auto found = query_target(model, o); return found ? ok() : found.status(); }());
   MLC_RETURN_IF_ERROR(check_variant(model, o.variant));
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
-  MLC_ASSIGN(const std::vector<LineOf> lines, lines_of(o, files.inputs, memory));
-  std::vector<std::string> texts;
-  for (const LineOf& line : lines) texts.push_back(line.text);
-  texts.insert(texts.end(), o.queries.begin(), o.queries.end());
-  MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session()}));
+  MLC_ASSIGN(pipeline::AnswerBudget budget, answer_budget(model, o.variant.limits));
+  Work work{o, model, sources, memory, budget};
+  std::vector<Row> lines;
+  if (target && Embedder::takes_text(*target)) MLC_RETURN_IF_ERROR(read_lines(work, *target, lines));
+  MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session(), .pin = false}));
   say_what_crashed(model.info.file, session.info.variant);
 
   const uint64_t start = now_ns();
-  MLC_ASSIGN(pipeline::AnswerBudget budget, answer_budget(model, o.variant.limits));
-  Embedder embedder(model, target, session.session.get(), budget);
-  MLC_ASSIGN(Vectors all, embedder.embed(texts, static_cast<size_t>(o.batch), memory.for_files()));
-  const uint64_t run_ns = now_ns() - start;
-  say_what_fell_back(session);
-  say_what_runs(model, session, counted(texts.size(), "text") + " · width " + std::to_string(all.width) + " · " + ms_text(run_ns), o.as_json);
-
+  MLC_ASSIGN(const VectorIndex index, index_of(work, session.session.get(), files.inputs, std::move(lines), target ? &*target : nullptr));
   Report report;
+  const bool has_lines = index.rows[0].line > 0;
   report.json = {{"root", std::string("sha256:") + model.info.root},
                  {"variant", session.info.variant},
                  {"threads", session.info.threads},
-                 {"lines", static_cast<uint64_t>(lines.size())},
-                 {"width", static_cast<uint64_t>(all.width)}};
-  add_nearest(o, lines, all, report);
+                 {has_lines ? "lines" : "files", static_cast<uint64_t>(index.rows.size())},
+                 {"width", static_cast<uint64_t>(index.vectors.width)}};
+  if (o.index.empty()) report.json["skipped"] = work.skipped;
+  if (o.index.empty() && !has_lines) report.json["failed"] = std::move(work.failed);
+  Vectors queries;
+  if (!o.queries.empty()) {
+    MLC_ASSIGN(queries, vectors_of_queries(work, session.session.get(), index.vectors.width));
+  }
+  const uint64_t run_ns = now_ns() - start;
+  say_what_fell_back(session);
+  say_what_runs(model, session, counted(index.rows.size(), has_lines ? "line" : "file") + " · width " + std::to_string(index.vectors.width) + " · " + ms_text(run_ns), o.as_json);
+  add_nearest(o, index, queries, report);
   if (files.output) {
-    const std::span<const float> rows(all.elements.data(), lines.size() * all.width);
-    std::vector<pipeline::Answer> answers;
-    MLC_ASSIGN(HostTensor matrix, HostTensor::from<float>(DType::F32, {static_cast<int64_t>(lines.size()), static_cast<int64_t>(all.width)}, rows));
-    answers.push_back({all.name, std::move(matrix)});
-    MLC_RETURN_IF_ERROR(write_answers(answers, o.output, *files.output, budget));
+    MLC_RETURN_IF_ERROR(write_vectors(o, index, *files.output, budget));
     report.json["output_file"] = o.output;
   }
   report.json["timings"] = {{"open_ns", model.open_ns + session.load_ns}, {"run_ns", run_ns}};
@@ -203,31 +298,47 @@ Result<Report> embed(const EmbedOptions& o, OpenFiles& files) {
   return report;
 }
 
+Status check_options(const EmbedOptions& o) {
+  const bool has_files = !o.files.empty() || !o.list.empty();
+  if (!has_files && o.index.empty()) return Status(Code::Usage, "files or folders are required, or the --index that was made of them").hint("mlrun embed --help");
+  if (has_files && !o.index.empty()) return Status(Code::Usage, "--index has the vectors: files beside it are not embedded").hint("leave out the files, or --index");
+  if (!o.index.empty() && !o.output.empty()) return Status(Code::Usage, "--index has the vectors: -o would write them again");
+  if (o.queries.empty() && o.output.empty())
+    return Status(Code::Usage, "nothing is asked for").hint("--query TEXT shows what is nearest, -o FILE.npz writes the vectors");
+  return ok();
+}
+
 }  // namespace
 
 void add_embed_command(Program& program) {
   auto o = std::make_shared<EmbedOptions>();
-  const Command command = program.add_command("embed", "vectors of lines, and the lines nearest to a text",
+  const Command command = program.add_command("embed", "vectors of lines or files, nearest to a text",
                                               "  mlrun embed minilm.mlc sentences.txt --query \"how do I cancel?\" --top 3\n"
-                                              "  mlrun embed minilm.mlc sentences.txt -o vectors.npy\n",
+                                              "  mlrun embed clip.mlc photos/ --pipeline picture -o photos.npz\n"
+                                              "  mlrun embed clip.mlc --index photos.npz --query \"a red boat\"\n",
                                               o->as_json);
   add_container_options(command, o->container);
   add_variant_options(command, o->variant);
   add_limit_options(command, o->variant.limits);
-  command.add_option("lines", o->files, "files of lines, each line a text; '-' is standard input");
-  command.add_option("-q,--query", o->queries, "a text: the lines nearest to it are shown, by the cosine of their vectors");
-  command.add_option("--top", o->top, "how many lines for each query").within(1, 1000000).shows_default();
+  command.add_option("files", o->files, "files and folders; where the pipeline takes texts each line of a file is one; '-' is standard input");
+  command.add_option("--input-list", o->list, "files that this file names, a line each; '-': those that standard input names");
+  command.add_option("--index", o->index, "the vectors that -o FILE.npz wrote, in place of files");
+  command.add_option("-q,--query", o->queries, "a text: the lines or files nearest to it are shown, by the cosine of their vectors");
+  command.add_option("--top", o->top, "how many for each query").within(1, 1000000).shows_default();
   command.add_option("--batch", o->batch, "texts that run together").within(1, 4096).shows_default();
   command.add_option("--pipeline", o->pipeline, "which pipeline, where the file has several");
-  command.add_option("-o,--output", o->output, "write the vectors of the lines: .npy, .npz or .json");
+  command.add_option("--query-pipeline", o->query_pipeline, "which one takes queries; default: the same, or the only one that takes a text");
+  command.add_option("-o,--output", o->output, "write the vectors: .npz with what each is of, for --index; .npy or .json");
   command.on_run([o] {
-    if (o->files.empty()) return finish("embed", o->as_json, Status(Code::Usage, "a file of lines is required").hint("mlrun embed --help"));
-    if (o->queries.empty() && o->output.empty())
-      return finish("embed", o->as_json, Status(Code::Usage, "nothing is asked for").hint("--query TEXT shows the nearest lines, -o FILE.npy writes their vectors"));
+    if (Status right = check_options(*o); !right.ok()) return finish("embed", o->as_json, std::move(right));
     constexpr uint64_t kRuns = 64;  // of a file that nobody trusts: how many batches is not known before its lines are read
-    return answer({"embed", o->as_json, o->container, o->files, o->output,
-                   {.limits = &o->variant.limits, .count = kRuns, .threads = o->variant.threads}},
-                  [&](OpenFiles& files) { return embed(*o, files); });
+    Sources sources;
+    std::vector<std::string> inputs;
+    if (!o->index.empty()) inputs.push_back(o->index);
+    return answer({"embed", o->as_json, o->container, inputs, o->output,
+                   {.limits = &o->variant.limits, .count = kRuns, .threads = o->variant.threads}, -1, {},
+                   [&](OpenFiles& files) { return find_sources(*o, files, sources); }},
+                  [&](OpenFiles& files) { return embed(*o, files, sources); });
   });
 }
 
