@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint8_t kPtx = static_cast<uint8_t>(format::ModuleFormat::Ptx), kSpirv = static_cast<uint8_t>(format::ModuleFormat::Spirv);
 constexpr uint16_t kMayFault = 1, kHasBarriers = 2, kWantsFullSubgroups = 4, kHasFewLanes = 8, kAllFlags = 15;
-constexpr size_t kHeaderLen = 24, kEntryLen = 48, kImageLen = 16;
+constexpr size_t kModuleHeaderLen = 24, kEntryLen = 48, kImageLen = 16;
 
 // Bits of a mask from `count` on, for what has `count` of them.
 uint64_t beyond(uint64_t count) { return count >= 64 ? 0 : ~uint64_t{0} << count; }

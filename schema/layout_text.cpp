@@ -42,7 +42,7 @@ class Scanner {
   size_t at_ = 0;
 };
 
-Status malformed(std::string_view text, const char* why) {
+Status bad_layout(std::string_view text, const char* why) {
   return Status(Code::Malformed, "layout \"{}\": {}", text, why);
 }
 
@@ -58,23 +58,23 @@ Result<ParsedLayout> parse_layout(std::string_view text) {
   Scanner in(text);
   do {
     auto name = in.name();
-    if (name.empty()) return malformed(text, "a dimension name is missing");
+    if (name.empty()) return bad_layout(text, "a dimension name is missing");
     if (std::find(out.names.begin(), out.names.end(), name) != out.names.end())
-      return malformed(text, "a dimension is named twice");
+      return bad_layout(text, "a dimension is named twice");
     out.names.emplace_back(name);
   } while (in.accept(","));
-  if (!in.accept("->")) return malformed(text, "\"->\" is missing");
+  if (!in.accept("->")) return bad_layout(text, "\"->\" is missing");
 
   std::vector<bool> used(out.names.size());
   std::vector<uint64_t> divisors, constants;
   while (!in.done()) {
-    if (!in.accept("[")) return malformed(text, "\"[\" expected");
+    if (!in.accept("[")) return bad_layout(text, "\"[\" expected");
     LayoutFactor factor;
     if (auto name = in.name(); !name.empty()) {
       auto found = std::find(out.names.begin(), out.names.end(), name);
-      if (found == out.names.end()) return malformed(text, "a factor names an unknown dimension");
+      if (found == out.names.end()) return bad_layout(text, "a factor names an unknown dimension");
       factor.dim = int(found - out.names.begin());
-      if (used[size_t(factor.dim)]) return malformed(text, "a dimension stands in two factors");
+      if (used[size_t(factor.dim)]) return bad_layout(text, "a dimension stands in two factors");
       used[size_t(factor.dim)] = true;
       if (in.accept("/")) {
         factor.number = in.number();
@@ -84,13 +84,13 @@ Result<ParsedLayout> parse_layout(std::string_view text) {
       factor.number = in.number();
       constants.push_back(factor.number);
     }
-    if (factor.number == 0) return malformed(text, "a number from 1 to 2^31-1 expected");
-    if (!in.accept("]")) return malformed(text, "\"]\" expected");
+    if (factor.number == 0) return bad_layout(text, "a number from 1 to 2^31-1 expected");
+    if (!in.accept("]")) return bad_layout(text, "\"]\" expected");
     out.factors.push_back(factor);
   }
   if (std::find(used.begin(), used.end(), false) != used.end())
-    return malformed(text, "a dimension stands in no factor");
-  if (divisors != constants) return malformed(text, "the constant factors are not the divisors, in their order");
+    return bad_layout(text, "a dimension stands in no factor");
+  if (divisors != constants) return bad_layout(text, "the constant factors are not the divisors, in their order");
   return out;
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = JsonValue::Kind;
 
-constexpr JsonLimits kLimits{.bytes = 4u << 20, .depth = 16, .values = 100'000};
+constexpr JsonLimits kPolicyLimits{.bytes = 4u << 20, .depth = 16, .values = 100'000};
 constexpr size_t kMaxName = 255;
 constexpr uint32_t kMaxThreshold = kMaxSignatures;
 
@@ -130,7 +130,7 @@ Result<TrustedKey> read_key(const Entry& entry, KeyOrigin origin) {
 }
 
 Result<JsonDocument> read_document(Bytes json, const std::string& name) {
-  auto document = parse_json({reinterpret_cast<const char*>(json.data()), json.size()}, name, kLimits);
+  auto document = parse_json({reinterpret_cast<const char*>(json.data()), json.size()}, name, kPolicyLimits);
   if (!document.ok()) return Status(Code::Usage, 3302, document.status().message);
   return document;
 }

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = JsonValue::Kind;
 
-constexpr JsonLimits kLimits{.bytes = kMaxStatement, .depth = 16, .values = 100'000};
+constexpr JsonLimits kStatementLimits{.bytes = kMaxStatement, .depth = 16, .values = 100'000};
 constexpr uint64_t kDay = 86'400;
 constexpr uint64_t kLastSecond = 253'402'300'799;  // 9999-12-31T23:59:59Z
 
@@ -155,7 +155,7 @@ Result<std::string> encode_statement(const Statement& statement) {
 
 Result<Statement> parse_statement(Bytes payload) {
   auto document =
-      parse_json({reinterpret_cast<const char*>(payload.data()), payload.size()}, "signed statement", kLimits);
+      parse_json({reinterpret_cast<const char*>(payload.data()), payload.size()}, "signed statement", kStatementLimits);
   if (!document.ok()) return Status(Code::BadSignature, 3103, document.status().message);
   const JsonValue& json = document->root();
   if (!json.is(Kind::Object)) return refuse("found {}, expected an object", {name_of(json.kind())});

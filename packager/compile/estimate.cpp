@@ -4,18 +4,13 @@
 #include <set>
 #include <vector>
 
+#include "packager/compile/golden/extents.h"
 #include "packager/nest/proc.h"
 
 namespace mlc::compile {
 namespace {
 
 constexpr int64_t kUsual = 64;
-
-int64_t admissible(const ir::Sym* sym, int64_t wanted) {
-  const int64_t lo = std::max<int64_t>(sym->lo, 0), multiple = std::max<int64_t>(sym->multiple, 1);
-  const int64_t clamped = std::clamp(wanted, lo, std::max(lo, sym->hi)), below = clamped / multiple * multiple;
-  return below >= lo ? below : below + multiple;
-}
 
 class Estimator {
  public:

@@ -165,7 +165,7 @@ const ir::Sym* new_scalar(ir::Context& ctx, Kernel& kernel) {
   }
 }
 
-struct Group {
+struct KernelGroup {
   std::vector<uint32_t> kernels;
   std::vector<std::vector<int64_t>> open;  // by kernel
   size_t most = 0;
@@ -194,7 +194,7 @@ struct Group {
 
 std::vector<SharedKernel> share_kernels(ir::Context& ctx, std::vector<Kernel>& kernels) {
   std::unordered_map<std::string, size_t> known;
-  std::vector<Group> groups;
+  std::vector<KernelGroup> groups;
   for (uint32_t k = 0; k < kernels.size(); ++k) {
     if (kernels[k].hoisting != loop::Hoisting::All) continue;  // its frame was a matter already
     Pattern pattern(kernels[k]);
@@ -207,7 +207,7 @@ std::vector<SharedKernel> share_kernels(ir::Context& ctx, std::vector<Kernel>& k
   std::vector<uint32_t> taken_by(kernels.size());
   for (uint32_t k = 0; k < kernels.size(); ++k) taken_by[k] = k;
   std::vector<SharedKernel> out(kernels.size());
-  for (const Group& group : groups) {
+  for (const KernelGroup& group : groups) {
     std::vector<size_t> first;
     if (group.kernels.size() < kLeast) continue;
     const std::vector<int> classes = group.classes(first);

@@ -7,7 +7,7 @@
 namespace mlc::container {
 namespace {
 
-constexpr std::array<std::byte, 4096> kZeros{};
+constexpr std::array<std::byte, 4096> kZeroPage{};
 
 void store(std::span<std::byte> at, uint64_t value, unsigned width) {
   for (unsigned i = 0; i < width; ++i) at[i] = static_cast<std::byte>(value >> (8 * i));
@@ -25,7 +25,7 @@ class PlacedSink {
   Status zeros_until(uint64_t offset) {
     if (offset < at_) return Status(Code::Internal, "container writer: two items overlap");
     while (at_ < offset)
-      MLC_RETURN_IF_ERROR(put(Bytes(kZeros).first(std::min<uint64_t>(kZeros.size(), offset - at_))));
+      MLC_RETURN_IF_ERROR(put(Bytes(kZeroPage).first(std::min<uint64_t>(kZeroPage.size(), offset - at_))));
     return ok();
   }
   uint64_t at() const { return at_; }

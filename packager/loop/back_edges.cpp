@@ -10,8 +10,6 @@ namespace {
 using ir::Expr;
 using ir::Op;
 
-constexpr ir::Type kIndex{DType::I64, 1};
-
 // Of the loops that an operation becomes for one of its lanes. A remainder doubles once for each power of two between the exponents,
 // then once for each bit of the mantissa; a power squares for each bit of its exponent.
 int64_t turns_of(const Expr& e) {

@@ -10,7 +10,6 @@ using ir::Op;
 
 namespace {
 
-constexpr ir::Type kIndex{DType::I64, 1};
 constexpr int kMostDepth = 10;  // of sums in minima in sums
 
 bool is_sum(const Expr* e) { return e->op == Op::Add || e->op == Op::Sub || e->op == Op::Mul || e->op == Op::Neg; }

@@ -8,6 +8,8 @@
 
 namespace mlc::loop {
 
+inline constexpr ir::Type kIndex{DType::I64, 1};
+
 class IndexBounds {
  public:
   explicit IndexBounds(ir::Context& ctx) : ctx_(ctx) {}

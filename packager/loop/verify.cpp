@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "packager/ir/context.h"
+#include "packager/loop/index_bounds.h"
 #include "packager/loop/ops.h"
 #include "packager/loop/verify_lanes.h"
 
@@ -13,8 +14,6 @@ using ir::Op;
 using ir::Type;
 
 namespace {
-
-constexpr Type kIndex{DType::I64, 1};
 
 class Verifier {
  public:

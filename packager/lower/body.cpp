@@ -15,7 +15,6 @@ using ir::Op;
 using ir::Type;
 
 namespace {
-constexpr int kIndexFault = 1;  // schema/module_abi.h
 bool is_transcendental(Op op) { return op >= Op::Exp && op <= Op::Erf; }
 
 // The argument of erf, whose quotient by a number (the root of two in GELU) may as well be a product: half an ulp of the

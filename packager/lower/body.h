@@ -132,6 +132,8 @@ class Body {
 };
 
 // ---- conditions as bounds (bounds.cpp) ----
+constexpr int32_t kIndexFault = 1;  // of a launch: schema/module_abi.h
+
 // The terms of a conjunction.
 std::vector<const ir::Expr*> conjuncts(ir::Context& ctx, const ir::Expr* condition);
 // What a term says about one dim: begin <= dim < end. Null: it says nothing on that side.

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kMostSteps = 8;  // elements of k at once
 constexpr int64_t kMostRows = 12;
 constexpr unsigned kChains = 8;     // enough to hide the latency of an FMA
-constexpr double kStepNs = 0.3;     // of a vector
+constexpr double kDecodedStepNs = 0.3;     // of a vector
 
 const Expr* element(const Expr* e) {
   if (e->op == Op::Cast && e->type.dtype == DType::F32) e = e->args[0];
@@ -95,7 +95,7 @@ class Decoded final : public Stage {
     axes.push_back({panel_->extent, ctx_.mul(ctx_.integer(nest::kPanel), depth)});
     std::vector<const Expr*> extents{rows, r_.n->extent, depth};
     for (const ir::Dim* d : batch) extents.push_back(d->extent);
-    work = k_.takes(kStepNs / lanes_, extents);
+    work = k_.takes(kDecodedStepNs / lanes_, extents);
   }
 
  private:

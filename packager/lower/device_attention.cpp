@@ -14,6 +14,7 @@
 #include <numeric>
 
 #include "packager/lower/attention.h"
+#include "packager/lower/body.h"
 
 namespace mlc::lower {
 
@@ -24,12 +25,10 @@ using schedule::Family;
 
 namespace {
 
-constexpr int64_t kVector = 4;
-constexpr int32_t kIndexFault = 1;            // schema/module_abi.h
+constexpr int64_t kVectorOfLane = 4;
 constexpr int64_t kMostValues = 256;          // elements of a value
 constexpr double kLeastQueries = 8, kLeastKeys = 8;
 constexpr int64_t kMostSums = 64;             // of a lane, for a good schedule
-constexpr double kBlocksAtOnce = 128;         // fewer leave parts of a device idle
 constexpr unsigned kCopies = 2, kMoreCopies = 8;  // of a step: SPIR-V is compiled where it runs
 constexpr int64_t kCopiesOfLoads = 4;
 constexpr int64_t kKeys = 32;                 // of a turn
@@ -39,7 +38,7 @@ constexpr double kShortPieces = 1.1;
 // Elements of a value as lanes have them: in vectors, eight side by side.
 int64_t padded(int64_t elements) {
   if (elements <= kTileSide) return kTileSide;
-  return elements <= 2 * kTileSide ? 2 * kTileSide : (elements + kVector * kTileSide - 1) / (kVector * kTileSide) * (kVector * kTileSide);
+  return elements <= 2 * kTileSide ? 2 * kTileSide : (elements + kVectorOfLane * kTileSide - 1) / (kVectorOfLane * kTileSide) * (kVectorOfLane * kTileSide);
 }
 
 class AttentionStage final : public TileStage {

@@ -18,7 +18,6 @@ constexpr double kLeastSides = 8;           // rows or columns of tiles, at leas
 constexpr double kLeastDepth = 8, kLeastSliced = 64;
 constexpr int64_t kDepths[] = {16, 8};
 constexpr double kMostWaste = 1.25;         // steps of a piece beside those that exist
-constexpr double kBlocksAtOnce = 128;       // fewer leave parts of a device idle
 constexpr double kLoadCost = 8;             // of an element from shared memory, beside a product
 constexpr double kLongEpilogue = 14;        // operations
 constexpr double kMostEpilogue = 256;       // of all sums of a lane, where each has code of its own; a dim of rows takes about kDecode

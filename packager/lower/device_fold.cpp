@@ -16,7 +16,7 @@ using ir::Op;
 
 namespace {
 
-constexpr double kLongFold = 512;      // elements
+constexpr double kFoldOfBlock = 512;      // elements
 constexpr double kFewPoints = 4096;    // of which it does not matter how their folds lie in memory
 constexpr double kFewBlocks = 64, kTooLong = 65536;  // so few blocks, each with so much, would be all that is at work
 
@@ -46,9 +46,9 @@ const ir::Dim* spread_dim(const Expr* fold) {
 }
 
 // Folds of the value, and which of them lanes may share.
-class Search {
+class FoldSearch {
  public:
-  Search(const Job& job, const FlatNest& nest) : job_(job), n_(nest) {
+  FoldSearch(const Job& job, const FlatNest& nest) : job_(job), n_(nest) {
     for (const ir::Dim* d : nest.dims) ours_ |= facts_.bit(d);
   }
 
@@ -72,7 +72,7 @@ class Search {
     if (e->args.size() != 1 || !fold.combiner->commutative || !combine_of(fold.combiner->join)) return false;
     if (points(n_.dims) < kFewBlocks && points(fold.dims) > kTooLong) return false;
     // What several points share is theirs together: a block for each of them would fold it again.
-    if (facts_.dims(e) != ours_ || points(fold.dims) < kLongFold || estimate(spread_dim(e)->extent) < 2 * block) return false;
+    if (facts_.dims(e) != ours_ || points(fold.dims) < kFoldOfBlock || estimate(spread_dim(e)->extent) < 2 * block) return false;
     bool plain = true, together = true;
     ir::walk(e->args[0], [&](const Expr* x) {
       plain &= x->op != Op::Fold;
@@ -133,7 +133,7 @@ class BlockFold final : public Stage {
 }  // namespace
 
 std::optional<Schedules> device_folds(const Job& job, const FlatNest& nest) {
-  std::vector<const Expr*> folds = Search(job, nest).run();
+  std::vector<const Expr*> folds = FoldSearch(job, nest).run();
   if (folds.empty()) return std::nullopt;
   Schedules s;
   s.space.family = schedule::Family::Fold;

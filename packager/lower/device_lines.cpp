@@ -18,8 +18,8 @@ using schedule::Family;
 
 namespace {
 
-constexpr unsigned kLanes = 128;       // of a block
-constexpr double kLeastShared = 32;    // points of a fold that the points of a row share
+constexpr unsigned kLineLanes = 128;       // of a block
+constexpr double kLeastSharedPoints = 32;    // points of a fold that the points of a row share
 constexpr double kLeastAlone = 256;    // of one that a single point has,
 constexpr double kManyRows = 4096;     // where there are so many of these; fewer take what they get
 constexpr double kLongLine = 16384;    // more points go to several blocks, unless there are many rows
@@ -77,7 +77,7 @@ class Recognition {
   bool pays() {
     const double rows = points_of(l_.rows);
     if (l_.longest > kLongLine && rows < kFewLines) return false;
-    if (l_.longest < (l_.line.empty() && rows >= kManyRows ? kLeastAlone : kLeastShared)) return false;
+    if (l_.longest < (l_.line.empty() && rows >= kManyRows ? kLeastAlone : kLeastSharedPoints)) return false;
     return is_contiguous_fold() || (l_.line.empty() && rows < kFewLines);
   }
 
@@ -211,7 +211,7 @@ class LineStage final : public Stage {
   uint32_t memory_for(size_t field, DType t) {
     for (const auto& [known, type, number] : memories_)
       if (known == field && type == t) return number;
-    memories_.push_back({field, t, k_.shared("fold", t, kLanes)});
+    memories_.push_back({field, t, k_.shared("fold", t, kLineLanes)});
     return memories_.back().number;
   }
 
@@ -235,8 +235,8 @@ std::optional<Schedules> device_lines(const Job& job, const FlatNest& nest) {
   Schedules s;
   DimNames names;
   s.space.family = Family::Lines;
-  s.space.block = kLanes;
-  schedule::Schedule best{.family = Family::Lines, .block = kLanes, .vector_bytes = job.vector_bytes()};
+  s.space.block = kLineLanes;
+  schedule::Schedule best{.family = Family::Lines, .block = kLineLanes, .vector_bytes = job.vector_bytes()};
   for (const ir::Dim* d : nest.dims) {
     schedule::Space::Dim& dim = s.space.dims.emplace_back();
     dim.name = names.add(d);
@@ -248,7 +248,7 @@ std::optional<Schedules> device_lines(const Job& job, const FlatNest& nest) {
     for (const schedule::Space::Dim& d : s.space.dims)
       if (d.cut == cut) best.loops.push_back({.dim = d.name, .bind = cut ? Bind::Grid : Bind::Serial});
   for (const int64_t lanes : {128, 32}) {
-    best.tile = {kLanes / lanes, lanes, 1, 1, false};
+    best.tile = {kLineLanes / lanes, lanes, 1, 1, false};
     s.ranked.push_back(best);
   }
   if (lines->longest <= kShortLine) std::swap(s.ranked[0], s.ranked[1]);

@@ -24,12 +24,11 @@ using schedule::Family;
 
 namespace {
 
-constexpr unsigned kLanes = 128;
+constexpr unsigned kScanLanes = 128;
 constexpr int64_t kElements = 8;           // of a lane, in a turn
-constexpr int64_t kBanks = 32;
 constexpr double kLeastLine = 256;         // elements,
 constexpr double kManyLines = 4096;        // where lines are fewer than these, or lie along memory
-constexpr double kShortLine = 512;         // a quarter of the lanes is enough
+constexpr double kShortScan = 512;         // a quarter of the lanes is enough
 
 // Of a scan that lanes may share: one value without folds or faults, by an operation of which any order is right.
 bool is_shared_scan(ir::Context& ctx, const FlatNest& n) {
@@ -62,7 +61,7 @@ class ScanStage final : public Stage {
     grid = {ctx_.ceildiv(num_lines_, ctx_.integer(lines_))};
     line_size_ = turn_ + (turn_ + kBanks - 1) / kBanks;
     elements_ = k_.shared("elements", w_.dtype, lines_ * line_size_);
-    totals_ = k_.shared("totals", w_.dtype, kLanes);
+    totals_ = k_.shared("totals", w_.dtype, kScanLanes);
     extents.push_back(n_.scan_dim->extent);
     work = k_.takes(kOperationNs, extents, k_.operations(w_.value));
   }
@@ -200,8 +199,8 @@ std::optional<Schedules> device_scans(const Job& job, const FlatNest& nest) {
   Schedules s;
   DimNames names;
   s.space.family = Family::Lines;
-  s.space.block = kLanes;
-  schedule::Schedule best{.family = Family::Lines, .block = kLanes, .vector_bytes = job.vector_bytes()};
+  s.space.block = kScanLanes;
+  schedule::Schedule best{.family = Family::Lines, .block = kScanLanes, .vector_bytes = job.vector_bytes()};
   for (const ir::Dim* d : nest.dims) {
     schedule::Space::Dim& dim = s.space.dims.emplace_back();
     dim.name = names.add(d);
@@ -213,10 +212,10 @@ std::optional<Schedules> device_scans(const Job& job, const FlatNest& nest) {
     for (const schedule::Space::Dim& d : s.space.dims)
       if (d.cut == cut) best.loops.push_back({.dim = d.name, .bind = cut ? Bind::Grid : Bind::Serial});
   for (const int64_t lanes : {128, 32}) {
-    best.tile = {kLanes / lanes, lanes, 1, 1, false};
+    best.tile = {kScanLanes / lanes, lanes, 1, 1, false};
     s.ranked.push_back(best);
   }
-  if (estimate(nest.scan_dim->extent) <= kShortLine) std::swap(s.ranked[0], s.ranked[1]);
+  if (estimate(nest.scan_dim->extent) <= kShortScan) std::swap(s.ranked[0], s.ranked[1]);
   s.build = [&job, &nest](Skeleton& k, const schedule::Schedule& how) -> StagePtr { return std::make_unique<ScanStage>(job, nest, k, how); };
   return s;
 }

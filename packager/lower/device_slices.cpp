@@ -10,7 +10,6 @@ using ir::Op;
 
 namespace {
 
-constexpr int64_t kBanks = 32;
 
 class ProductSlices final : public ProductStage {
  public:

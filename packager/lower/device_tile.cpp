@@ -20,7 +20,7 @@ using ir::Op;
 
 namespace {
 
-constexpr int64_t kVector = 4;
+constexpr int64_t kTileVector = 4;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ TileStage::Part TileStage::part_of(const Side& side, int64_t size) {
   part.side = &side;
   part.size = size;
   part.of_lane = size / kTileSide;
-  part.vector = std::min(kVector, part.of_lane);
+  part.vector = std::min(kTileVector, part.of_lane);
   return part;
 }
 

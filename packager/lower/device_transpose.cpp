@@ -14,7 +14,7 @@ using schedule::Family;
 
 namespace {
 
-constexpr unsigned kLanes = 128;
+constexpr unsigned kTransposeLanes = 128;
 constexpr int64_t kSide = 32;
 constexpr double kLeast = 16;      // points along and across
 constexpr size_t kMostLoads = 3;   // squares that the memory of a block has
@@ -44,7 +44,7 @@ class Squares final : public Stage {
     const Expr *across = k_.b.let(ctx_.mul(at[others_.size()], side)), *along = k_.b.let(ctx_.mul(at[others_.size() + 1], side));
     const Expr *quick = k_.b.let(ctx_.floormod(lane, side)), *slow = k_.b.let(ctx_.floordiv(lane, side));
     const auto steps = [&](const std::function<void(const Expr*)>& body) {
-      k_.b.with_for(ctx_.integer(0), side, kLanes / kSide, [&](const Expr* i) { s_.scoped([&] { body(k_.b.let(ctx_.add(i, slow))); }); });
+      k_.b.with_for(ctx_.integer(0), side, kTransposeLanes / kSide, [&](const Expr* i) { s_.scoped([&] { body(k_.b.let(ctx_.add(i, slow))); }); });
     };
     steps([&](const Expr* row) {
       // Beyond the end the last element is read again.
@@ -92,9 +92,9 @@ std::optional<Schedules> device_transposes(const Job& job, const FlatNest& nest)
   Schedules s;
   DimNames names;
   s.space.family = Family::Transpose;
-  s.space.block = kLanes;
+  s.space.block = kTransposeLanes;
   s.space.needed_places = s.space.places = {"loads"};
-  schedule::Schedule best{.family = Family::Transpose, .places = {{"loads"}}, .block = kLanes, .vector_bytes = job.vector_bytes()};
+  schedule::Schedule best{.family = Family::Transpose, .places = {{"loads"}}, .block = kTransposeLanes, .vector_bytes = job.vector_bytes()};
   for (const ir::Dim* d : nest.dims) {
     schedule::Space::Dim& dim = s.space.dims.emplace_back();
     dim.name = names.add(d);

@@ -37,9 +37,9 @@ constexpr double kFetchFrom = 32 << 10;   // bytes of B; where a model has littl
 constexpr double kPartBytes = 160 << 10;  // of a group: two of them beside a block of A in a common L2
 constexpr double kStepNs = 0.25;      // of a vector: two at once
 constexpr size_t kMaxEdgeTiles = 6;
-constexpr double kLongEpilogue = 14;  // operations: more than bias, residual, activation by min and max
+constexpr double kLongEpilogueOfTile = 14;  // operations: more than bias, residual, activation by min and max
 constexpr int64_t kLateSteps = 4;     // of k, for each tap
-constexpr unsigned kChains = 8;       // enough to hide the latency of an FMA
+constexpr unsigned kChainsOfTile = 8;       // enough to hide the latency of an FMA
 
 Anchor anchor_of(const Contraction& c) {
   Facts facts;
@@ -217,7 +217,7 @@ class Products {
     if (count->is_const() && count->i <= 8) unroll = static_cast<unsigned>(std::max<int64_t>(count->i, 1));
     else if (a_lies_along_k(job_, c_)) unroll = job_.lanes_of(c_.acc());
     else if (tile.rows * tile.vectors >= 28 || job_.target.vector_registers <= 16) unroll = 1;  // no register to spare
-    Loop k{.dim = name(c_.k), .step = step, .count = unroll, .chains = kChains, .reduces = true};
+    Loop k{.dim = name(c_.k), .step = step, .count = unroll, .chains = kChainsOfTile, .reduces = true};
     k.bind = c_.along_k() ? Bind::Lanes : unroll > 1 ? Bind::Unroll : Bind::Serial;
     return k;
   }
@@ -225,7 +225,7 @@ class Products {
   // Sums across lanes are scalars: the epilogue takes several rows at once, where they are written side by side or it is long.
   // A long one is code only once: the sums go through memory.
   void add_epilogue(const RegisterTile& tile, schedule::Schedule& s) {
-    const bool is_long = facts_.cost(n_.writes[0].value) - facts_.cost(c_.fold) > kLongEpilogue && job_.vector_bytes() > 4;
+    const bool is_long = facts_.cost(n_.writes[0].value) - facts_.cost(c_.fold) > kLongEpilogueOfTile && job_.vector_bytes() > 4;
     unsigned lanes = 1;
     if (c_.along_k() && c_.m) {
       const Expr* leaf[] = {ctx_.dim(c_.m)};

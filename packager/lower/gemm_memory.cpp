@@ -18,7 +18,6 @@ using ir::Op;
 
 namespace {
 
-constexpr int64_t kLineBytes = 64;
 constexpr int64_t kShortSum = 128;  // steps: over before memory has answered
 
 }  // namespace

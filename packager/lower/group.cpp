@@ -26,7 +26,7 @@ namespace {
 constexpr int64_t kLocalBytes = 384 << 10;  // of a block: within half of a common L2
 constexpr int64_t kMapRows = 8;             // norms, softmax: what a row touches stays in L1
 constexpr double kReadBytes = 64 << 10;     // of what they read again and again: of long rows a block has fewer
-constexpr int64_t kLineBytes = 64, kShortRow = 4;  // lines: shorter rows lie behind each other
+constexpr int64_t kShortRow = 4;  // lines: shorter rows lie behind each other
 constexpr unsigned kManyRegisters = 32;  // an exponential beside four sums: with 16 of AVX2 that is slower than two passes
 constexpr int64_t kProductRows = 48, kLeastProductRows = 8;  // panels are read once per block
 

@@ -20,7 +20,7 @@ namespace {
 constexpr double kLoop = 2;           // what a loop takes itself, in operations
 constexpr double kAcrossLanes = 8;    // joining the lanes of a vector
 constexpr unsigned kSums = 8;         // enough to hide the latency of a multiplication with addition
-constexpr size_t kMostStatements = 64;  // of a body that is emitted for several vectors
+constexpr size_t kMostOfBody = 64;  // of a body that is emitted for several vectors
 
 double trips(const Stmt& s) {
   if (ir::is_extent(s.begin) && ir::is_extent(s.end)) return std::max(0.0, estimate(s.end) - estimate(s.begin));
@@ -149,7 +149,7 @@ bool LanePlan::fit(const Stmt& s, InLanes& how) const {
     while (how.lanes > 1 && static_cast<int64_t>(how.lanes) > extent->i) how.lanes /= 2;
   if (how.lanes < 2) return false;
   const unsigned sums = sums_in(s.body, false) + static_cast<unsigned>(how.facts.joined.size());
-  how.copies = sums > 0 && statements <= kMostStatements ? copies_for(extent, how.lanes, std::max(1u, kSums / sums)) : 1;
+  how.copies = sums > 0 && statements <= kMostOfBody ? copies_for(extent, how.lanes, std::max(1u, kSums / sums)) : 1;
   return true;
 }
 

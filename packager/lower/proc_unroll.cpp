@@ -16,20 +16,20 @@ using loop::Stmt;
 using loop::StmtKind;
 using Block = std::vector<loop::StmtPtr>;
 
-constexpr int64_t kMostTurns = 16;
+constexpr int64_t kMostTurnsUnrolled = 16;
 constexpr int64_t kMostElements = 32;      // of an array: more do not fit the registers
-constexpr int64_t kMostStatements = 192;   // that a loop becomes
+constexpr int64_t kMostUnrolled = 192;   // that a loop becomes
 constexpr int kMostDepth = 100;
 
 int64_t turns_of(const Stmt& s) {
   if (s.kind != StmtKind::For || s.step != 1 || !s.begin->is_const() || !s.end->is_const()) return 0;
-  if (s.begin->i < 0 || s.end->i > kMostTurns) return 0;
+  if (s.begin->i < 0 || s.end->i > kMostTurnsUnrolled) return 0;
   return std::max<int64_t>(0, s.end->i - s.begin->i);
 }
 
-class Search {
+class ArraySearch {
  public:
-  explicit Search(const nest::Proc& p) {
+  explicit ArraySearch(const nest::Proc& p) {
     for (const loop::LocalArray& l : p.locals) {
       int64_t elements = 1;
       for (const Expr* e : l.shape) elements = e->is_const() && e->i >= 0 && e->i <= kMostElements ? elements * std::max<int64_t>(1, e->i) : kMostElements + 1;
@@ -59,10 +59,10 @@ class Search {
   // Statements of a block in full; what is unrolled inside counts as often as it stands there.
   static int64_t size(const Block& stmts, int depth) {
     int64_t n = 0;
-    if (depth > kMostDepth) return kMostStatements + 1;
+    if (depth > kMostDepth) return kMostUnrolled + 1;
     for (const loop::StmtPtr& s : stmts) {
       const int64_t inner = size(s->body, depth + 1) + size(s->orelse, depth + 1), turns = turns_of(*s);
-      n = std::min(kMostStatements + 1, n + 1 + inner * std::max<int64_t>(1, turns));
+      n = std::min(kMostUnrolled + 1, n + 1 + inner * std::max<int64_t>(1, turns));
     }
     return n;
   }
@@ -75,7 +75,7 @@ class Search {
       for (const Expr* e : s->index) reads(e);
       if (s->kind == StmtKind::Store) place(s->array, s->index);
       const int64_t turns = turns_of(*s);
-      const bool small = turns > 0 && turns * size(s->body, depth) <= kMostStatements;
+      const bool small = turns > 0 && turns * size(s->body, depth) <= kMostUnrolled;
       if (small) known_[s->var] = s.get();
       block(s->body, depth + 1);
       block(s->orelse, depth + 1);
@@ -107,7 +107,7 @@ class Search {
 }  // namespace
 
 std::unordered_set<const Stmt*> unrolled_loops(const nest::Proc& p, const std::function<bool(const Stmt&)>& in_lanes) {
-  return Search(p).loops(in_lanes);
+  return ArraySearch(p).loops(in_lanes);
 }
 
 }  // namespace mlc::lower

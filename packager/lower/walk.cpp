@@ -12,7 +12,7 @@ using schedule::Loop;
 using schedule::Tail;
 
 namespace {
-constexpr unsigned kPanelColumns = 16;
+constexpr unsigned kPanelLanes = 16;
 constexpr int64_t kMostKnownRows = 4096;
 
 std::vector<const ir::Dim*> row_taps_of(Facts& facts, const Anchor& anchor) {
@@ -335,7 +335,7 @@ void Walk::rest_of_lanes(size_t l, const Expr* from, const Expr* to, std::option
   const auto step = static_cast<unsigned>(how->step);
   if (how->tail == Tail::Mask) {
     if (how->count > 1 && !rest) {  // one panel after the other
-      const unsigned narrow = std::min(step * how->count, kPanelColumns);
+      const unsigned narrow = std::min(step * how->count, kPanelLanes);
       for (unsigned w = step * how->count / 2; halves_rest_ && w > narrow; w /= 2) {
         const Expr* end = k_.b.let(ctx_.add(from, ctx_.mul(ctx_.floordiv(ctx_.sub(to, from), ctx_.integer(w)), ctx_.integer(w))));
         s_.with_for(d, from, end, w, [&] { columns(l, step, w / step, nullptr); });

@@ -19,7 +19,7 @@ using ir::Expr;
 using ir::Op;
 
 // Where an array has the rows.
-struct Rows {
+struct RowsOfBatch {
   size_t axis = 0;
   const Expr* each = nullptr;  // elements of a row along the axis; null: the array knows nothing of the batch
 };
@@ -45,7 +45,7 @@ class Proof {
   }
 
   bool add_array(const Array& a) {
-    Rows& rows = rows_.emplace_back();
+    RowsOfBatch& rows = rows_.emplace_back();
     for (size_t k = 0; k < a.shape.size(); ++k) {
       if (!knows(a.shape[k])) continue;
       if (rows.each) return false;
@@ -116,7 +116,7 @@ class Proof {
 
   // Writes of a row go to this row.
   bool is_stored(uint32_t array, const std::vector<const Expr*>& index) {
-    const Rows rows = array < kFirstLocal ? rows_[array] : Rows();
+    const RowsOfBatch rows = array < kFirstLocal ? rows_[array] : RowsOfBatch();
     if (!rows.each && row_ && array < kFirstLocal) return false;  // rows would meet there
     for (size_t k = 0; k < index.size(); ++k) {
       const Expr* at = rows.each && k == rows.axis ? within_row(index[k], rows) : index[k];
@@ -126,7 +126,7 @@ class Proof {
   }
 
   // The index less what the row makes of it; null if it is not in the row.
-  const Expr* within_row(const Expr* index, const Rows& rows) {
+  const Expr* within_row(const Expr* index, const RowsOfBatch& rows) {
     if (!row_) return nullptr;
     const Expr* leaf[] = {row_};
     const auto linear = ir::linear_in(ctx_, ctx_.substitute(index, split_), leaf);
@@ -143,7 +143,7 @@ class Proof {
     std::function<const Expr*(const Expr*)> replace = [&](const Expr* e) -> const Expr* {
       if (e->op != Op::Load || e->array >= kFirstLocal || !rows_[e->array].each) return nullptr;
       std::vector<const Expr*> index(e->args.begin(), e->args.end());
-      const Rows& rows = rows_[e->array];
+      const RowsOfBatch& rows = rows_[e->array];
       const Expr* at = within_row(index[rows.axis], rows);
       good = good && at;
       index[rows.axis] = at ? at : ctx_.integer(0);
@@ -162,7 +162,7 @@ class Proof {
   ir::Context& ctx_;
   const Function& f_;
   const Expr *const batch_, *const one_;
-  std::vector<Rows> rows_;  // of each array
+  std::vector<RowsOfBatch> rows_;  // of each array
   // Of the statement:
   const Expr* row_ = nullptr;  // null: it has no dim of the batch
   std::unordered_map<const Expr*, const Expr*> split_;

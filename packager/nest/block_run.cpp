@@ -73,7 +73,7 @@ void BlockMachine::run(const std::vector<Instr>& code) {
 namespace {
 
 // The points of a nest as rows of lanes, and how they are handed to threads: by chunks of consecutive rows.
-struct Rows {
+struct RowsOfLanes {
   std::vector<size_t> outer;  // map dims but the lane's, outermost first; a group's last: its rows share their work
   int64_t count = 1;
   int64_t chunk = 1;
@@ -86,8 +86,8 @@ struct Rows {
 constexpr double kLeastWork = 1 << 16;
 
 // No rows (count 0), if a map dim has no points.
-Rows rows_of(const BlockProgram& p, unsigned threads) {
-  Rows rows;
+RowsOfLanes rows_of(const BlockProgram& p, unsigned threads) {
+  RowsOfLanes rows;
   double work = 1;
   for (size_t d = 0; d < p.map_dims; ++d) {
     if (p.extents[d] <= 0) return {.count = 0};
@@ -113,7 +113,7 @@ Rows rows_of(const BlockProgram& p, unsigned threads) {
 }
 
 // The rows begin .. end, as far as nothing fails.
-void run_rows(const BlockProgram& p, const Rows& rows, int64_t begin, int64_t end, BlockMachine& machine) {
+void run_rows(const BlockProgram& p, const RowsOfLanes& rows, int64_t begin, int64_t end, BlockMachine& machine) {
   std::vector<int64_t> row(p.map_dims, 0);
   for (int64_t first = begin; first < end; first += rows.group)
     for (int64_t lane = 0; lane < rows.lanes; lane += machine.max_lanes())
@@ -145,7 +145,7 @@ double work_of(const BlockProgram& p) {
 }
 
 void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Function& f, unsigned threads, Fault& fault) {
-  const Rows rows = rows_of(p, threads);
+  const RowsOfLanes rows = rows_of(p, threads);
   if (rows.count == 0) return;
   std::atomic<int64_t> next{0};
   std::mutex mutex;

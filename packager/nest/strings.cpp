@@ -23,7 +23,7 @@ Table& table() {
   return *t;
 }
 
-Status refuse(std::string message) { return Status(Code::InputMismatch, std::move(message)); }
+Status refuse_text(std::string message) { return Status(Code::InputMismatch, std::move(message)); }
 
 // Texts of an array of numbers.
 Result<std::vector<std::string>> texts_of(const Tensor& t) {
@@ -76,7 +76,7 @@ Result<std::vector<Tensor>> split(const Control& c, const Tensor& whole, const T
   const std::vector<int32_t> table = c.kind == StepOp::StringTokens ? by.values<int32_t>() : std::vector<int32_t>();
   if (c.kind == StepOp::StringSplit) {
     MLC_ASSIGN(separator, texts_of(by));
-    if (separator.size() != 1) return refuse("a split takes one separator");
+    if (separator.size() != 1) return refuse_text("a split takes one separator");
   }
   std::vector<std::vector<std::string>> rows;
   std::vector<int64_t> counts;
@@ -164,7 +164,7 @@ uint64_t number_of_text(const std::string& text) {
 Result<std::string> text_of_number(uint64_t number) {
   Table& t = table();
   const std::lock_guard lock(t.mutex);
-  if (number >= t.texts.size()) return refuse(std::to_string(number) + " is no string");
+  if (number >= t.texts.size()) return refuse_text(std::to_string(number) + " is no string");
   return t.texts[number];
 }
 
@@ -190,7 +190,7 @@ Result<std::vector<Tensor>> run_strings(const Control& c, const std::vector<cons
     std::vector<std::string> texts;
     uint64_t begin = 0;
     for (int64_t end : ends) {
-      if (end < 0 || static_cast<uint64_t>(end) < begin || static_cast<uint64_t>(end) > first.bytes.size()) return refuse("a string lies outside of its text");
+      if (end < 0 || static_cast<uint64_t>(end) < begin || static_cast<uint64_t>(end) > first.bytes.size()) return refuse_text("a string lies outside of its text");
       texts.emplace_back(reinterpret_cast<const char*>(first.bytes.data()) + begin, static_cast<uint64_t>(end) - begin);
       begin = static_cast<uint64_t>(end);
     }
@@ -206,7 +206,7 @@ Result<std::vector<Tensor>> run_strings(const Control& c, const std::vector<cons
     case StepOp::StringRank: return std::vector<Tensor>{ranks(first, texts)};
     case StepOp::StringConcat: {
       MLC_ASSIGN(const auto behind, texts_of(*inputs[1]));
-      if (behind.size() != texts.size()) return refuse("the arrays differ in size");
+      if (behind.size() != texts.size()) return refuse_text("the arrays differ in size");
       for (size_t k = 0; k < texts.size(); ++k) texts[k] += behind[k];
       return std::vector<Tensor>{numbers_of(first.shape, texts)};
     }
@@ -221,7 +221,7 @@ Result<std::vector<Tensor>> run_strings(const Control& c, const std::vector<cons
       for (size_t k = 0; k < texts.size(); ++k) {
         std::byte* const to = out.bytes.data() + 8 * k;
         if (c.set.integers ? !read_integer(texts[k], *reinterpret_cast<int64_t*>(to)) : !read_real(texts[k], *reinterpret_cast<double*>(to)))
-          return refuse("'" + texts[k].substr(0, 100) + "' is no number");
+          return refuse_text("'" + texts[k].substr(0, 100) + "' is no number");
       }
       return std::vector<Tensor>{std::move(out)};
     }

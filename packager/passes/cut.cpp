@@ -15,8 +15,8 @@ namespace {
 
 using nest::Array;
 
-constexpr double kTooMany = std::numeric_limits<double>::infinity();
-constexpr size_t kNear = 8;           // launches
+constexpr double kNowhere = std::numeric_limits<double>::infinity();
+constexpr size_t kNearLaunches = 8;           // launches
 constexpr double kWorthPassing = 2;   // times the fewest bytes near a place
 constexpr size_t kMostPassing = 64;   // arrays
 
@@ -60,7 +60,7 @@ class Cutter {
     return figures.operations ? estimate(figures.operations) : estimate(nest->dims);
   }
 
-  // The bytes that pass from what is before a unit to what follows; kTooMany where there must be no cut.
+  // The bytes that pass from what is before a unit to what follows; kNowhere where there must be no cut.
   void find_passing() {
     const Uses uses = uses_of(f_);
     std::vector<double> change(first_.size() + 1, 0);
@@ -70,10 +70,10 @@ class Cutter {
       if (f_.arrays[a].kind != Array::Kind::Temp || uses.writers[a].empty()) continue;
       const size_t begin = unit_of(uses.writers[a].front()), complete = unit_of(uses.writers[a].back());
       const size_t read = uses.readers[a].empty() ? 0 : unit_of(*uses.readers[a].rbegin());
-      for (size_t unit = begin + 1; unit <= complete; ++unit) passing_[unit] = kTooMany;  // one part of it here, one there
+      for (size_t unit = begin + 1; unit <= complete; ++unit) passing_[unit] = kNowhere;  // one part of it here, one there
       if (read <= complete) continue;
       if (is_padded(f_.arrays[a]))
-        for (size_t unit = complete + 1; unit <= read; ++unit) passing_[unit] = kTooMany;
+        for (size_t unit = complete + 1; unit <= read; ++unit) passing_[unit] = kNowhere;
       change[complete + 1] += bytes(f_.arrays[a]), change[read + 1] -= bytes(f_.arrays[a]);
       ++arrays[complete + 1], --arrays[read + 1];
     }
@@ -81,9 +81,9 @@ class Cutter {
     int count = 0;
     for (size_t unit = 0; unit < first_.size(); ++unit) {
       passing_[unit] += sum += change[unit];
-      if (static_cast<size_t>(count += arrays[unit]) > kMostPassing) passing_[unit] = kTooMany;
+      if (static_cast<size_t>(count += arrays[unit]) > kMostPassing) passing_[unit] = kNowhere;
     }
-    passing_[0] = kTooMany;
+    passing_[0] = kNowhere;
   }
 
   size_t unit_of(size_t statement) const {
@@ -101,8 +101,8 @@ class Cutter {
   }
 
   bool is_good(size_t unit) const {
-    if (passing_[unit] == kTooMany) return false;
-    const size_t begin = unit > kNear ? unit - kNear : 0, end = std::min(passing_.size(), unit + kNear + 1);
+    if (passing_[unit] == kNowhere) return false;
+    const size_t begin = unit > kNearLaunches ? unit - kNearLaunches : 0, end = std::min(passing_.size(), unit + kNearLaunches + 1);
     const double least = *std::min_element(passing_.begin() + static_cast<ptrdiff_t>(begin), passing_.begin() + static_cast<ptrdiff_t>(end));
     return passing_[unit] <= kWorthPassing * least;
   }
@@ -115,7 +115,7 @@ class Cutter {
     for (size_t unit = 1; unit < first_.size(); ++unit) {
       since += work_[unit - 1];
       const bool wanted = beside_procs && (is_proc(unit - 1) || is_proc(unit));
-      cuts[unit] = passing_[unit] != kTooMany && (wanted || (since >= least && is_good(unit)));
+      cuts[unit] = passing_[unit] != kNowhere && (wanted || (since >= least && is_good(unit)));
       if (cuts[unit]) since = 0;
     }
     return cuts;

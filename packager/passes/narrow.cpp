@@ -15,7 +15,7 @@ namespace {
 
 using ir::Op;
 
-constexpr size_t kTooMany = 32;  // arrays that a statement reads
+constexpr size_t kTooManyReads = 32;  // arrays that a statement reads
 constexpr size_t kMany = 8;      // of each that it becomes: fusion then puts what makes them beside (kMaxArrays in fuse.cpp)
 
 // How many of its arguments a node computes whatever their values are.
@@ -37,7 +37,7 @@ class Narrower {
     std::vector<nest::Statement> body = std::move(f_.body);
     f_.body.clear();
     for (nest::Statement& s : body) {
-      if (s.nest && !s.nest->where && read(s).size() > kTooMany) {
+      if (s.nest && !s.nest->where && read(s).size() > kTooManyReads) {
         of_ = &s;
         moved_.clear();
         for (nest::Write& w : s.nest->writes) w.value = narrow(w.value);
@@ -141,7 +141,7 @@ class Narrower {
 }  // namespace
 
 Status narrow(ir::Context& ctx, nest::Function& f) {
-  const bool any = std::any_of(f.body.begin(), f.body.end(), [](const nest::Statement& s) { return s.nest && read(s).size() > kTooMany; });
+  const bool any = std::any_of(f.body.begin(), f.body.end(), [](const nest::Statement& s) { return s.nest && read(s).size() > kTooManyReads; });
   if (any) Narrower(ctx, f).run();
   return ok();
 }

@@ -20,21 +20,10 @@ using ir::Op;
 
 namespace {
 
-constexpr double kWorth = 1.5;  // groups, against those of channels, which are gathered
-
-void add_conjuncts(const Expr* e, std::vector<const Expr*>& out) {
-  std::vector<const Expr*> open;
-  if (e) open.push_back(e);
-  while (!open.empty()) {
-    const Expr* term = open.back();
-    open.pop_back();
-    if (term->op == Op::And) open.insert(open.end(), term->args.rbegin(), term->args.rend());
-    else out.push_back(term);
-  }
-}
+constexpr double kWorthPadding = 1.5;  // groups, against those of channels, which are gathered
 
 // An axis of what is read: `offset` + sums of dims of the nest and of the fold, each times a positive number.
-struct Axis {
+struct PaddedAxis {
   const Expr *index = nullptr, *offset = nullptr, *extent = nullptr;  // of the copy
   bool moves = false;
 };
@@ -84,7 +73,7 @@ class PadCodes {
     axes_.clear();
     const std::vector<const Expr*>& shape = f_.arrays[c_.a.load->array].shape;
     for (size_t k = 0; k < shape.size(); ++k) {
-      Axis axis{c_.a.load->args[k], ctx_.integer(0), shape[k]};
+      PaddedAxis axis{c_.a.load->args[k], ctx_.integer(0), shape[k]};
       std::vector<const Expr*> leaves;
       bool has_row = false, has_tap = false, others = false;
       ir::walk(axis.index, [&](const Expr* e) {
@@ -119,7 +108,7 @@ class PadCodes {
     double channels = 1, others = 1;
     for (const ir::Dim* d : c_.fold->fold->dims) {
       const Expr* leaf[] = {ctx_.dim(d)};
-      const auto moving = std::find_if(axes_.begin(), axes_.end(), [&](const Axis& a) { return a.moves && ir::depends_on(a.index, leaf[0]); });
+      const auto moving = std::find_if(axes_.begin(), axes_.end(), [&](const PaddedAxis& a) { return a.moves && ir::depends_on(a.index, leaf[0]); });
       if (moving == axes_.end() || !d->extent->is_const()) {
         if (!d->extent->is_const()) return false;
         channels *= static_cast<double>(d->extent->i);
@@ -132,7 +121,7 @@ class PadCodes {
     }
     if (!tap_ || channels >= static_cast<double>(nest::kGroup)) return false;
     others /= static_cast<double>(tap_->extent->i);
-    if (channels > 1 && channels * static_cast<double>((tap_->extent->i + nest::kGroup - 1) / nest::kGroup) > kWorth * static_cast<double>(tap_->extent->i)) return false;
+    if (channels > 1 && channels * static_cast<double>((tap_->extent->i + nest::kGroup - 1) / nest::kGroup) > kWorthPadding * static_cast<double>(tap_->extent->i)) return false;
     return others >= 1;
   }
 
@@ -179,7 +168,7 @@ class PadCodes {
     std::vector<const Expr*> to, from, index;
     const Expr* exists = ctx_.boolean(true);
     for (size_t k = 0; k < axes_.size(); ++k) {
-      const Axis& axis = axes_[k];
+      const PaddedAxis& axis = axes_[k];
       const Expr* extent = axis.extent;
       if (axis.moves && k + 1 == axes_.size()) extent = ctx_.add(extent, ctx_.sub(tap->extent, tap_->extent));
       if (ir::interval_of(extent).lo < 0) extent = ctx_.max(extent, ctx_.integer(0));
@@ -258,7 +247,7 @@ class PadCodes {
   const std::vector<bool>& constant_;
   nest::Nest& nest_;
   nest::Contraction c_;
-  std::vector<Axis> axes_;
+  std::vector<PaddedAxis> axes_;
   const ir::Dim* tap_ = nullptr;
   std::vector<nest::Statement> before_;
 };

@@ -19,16 +19,6 @@ namespace {
 constexpr int64_t kMostPhases = 64;
 constexpr int kMostAxes = 4;  // at which phases are looked for: sixteen statements at most
 
-void add_conjuncts(const Expr* e, std::vector<const Expr*>& out) {
-  std::vector<const Expr*> open{e};
-  while (!open.empty()) {
-    const Expr* term = open.back();
-    open.pop_back();
-    if (term->op == Op::And) open.insert(open.end(), term->args.rbegin(), term->args.rend());
-    else out.push_back(term);
-  }
-}
-
 // A condition "s divides a*o + c*k + rest", where a is 1 or -1.
 struct Condition {
   const Expr* term = nullptr;

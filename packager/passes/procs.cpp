@@ -15,7 +15,7 @@ using loop::Stmt;
 using loop::StmtKind;
 using Block = std::vector<loop::StmtPtr>;
 
-constexpr size_t kMostNodes = 32;       // of an index that is written out
+constexpr size_t kMostNodesOfIndex = 32;       // of an index that is written out
 constexpr size_t kMostAccumulators = 8;  // of one loop: more do not fit the registers
 constexpr size_t kMostNeighbours = 16;   // loops before this one that are looked at
 
@@ -68,7 +68,7 @@ class Indices {
       ++nodes;
       plain &= e->op != Op::Load && e->op != Op::Fold && !is_float(e->type.dtype) && !mutable_.contains(e);
     });
-    return plain && nodes <= kMostNodes;
+    return plain && nodes <= kMostNodesOfIndex;
   }
 
   ir::Context& ctx_;

@@ -93,6 +93,19 @@ nest::Statement copy_statement(ir::Context& ctx, const nest::Function& f, uint32
   return s;
 }
 
+void add_conjuncts(const Expr* e, std::vector<const Expr*>& out) {
+  std::unordered_set<const Expr*> seen;
+  std::vector<const Expr*> open;
+  if (e) open.push_back(e);
+  while (!open.empty()) {
+    const Expr* term = open.back();
+    open.pop_back();
+    if (!seen.insert(term).second) continue;
+    if (term->op != Op::And) out.push_back(term);
+    else open.insert(open.end(), term->args.rbegin(), term->args.rend());
+  }
+}
+
 bool is_constant(const nest::Function& f, const nest::Nest& n) {
   bool constant = true;
   const auto look = [&](const Expr* root) {

@@ -53,6 +53,9 @@ std::vector<bool> constant_temporaries(const nest::Function& f, const Uses& uses
 // What arrays of kind Derived take.
 uint64_t derived_bytes(ir::Context& ctx, const nest::Function& f);
 
+// Appends the terms of a conjunction, each once; e may be null: none.
+void add_conjuncts(const Expr* e, std::vector<const Expr*>& out);
+
 bool has_fold(const Expr* e);
 // Points of dims as a number; symbols count as 64 within their bounds.
 double estimate(const Expr* extent);

@@ -20,10 +20,10 @@ namespace {
 
 constexpr size_t kLeastAxes = 3;
 constexpr double kStrided = 2;   // what a tap takes whose neighbours lie apart, against one along whole rows
-constexpr double kWorth = 1.25;  // for another array and another launch
+constexpr double kWorthRows = 1.25;  // for another array and another launch
 
 // One axis of what is read is where a dim of the nest and one of the fold meet.
-struct Axis {
+struct WindowAxis {
   const ir::Dim *out = nullptr, *tap = nullptr;
   size_t axis = 0;
   const Expr* where = nullptr;
@@ -45,7 +45,7 @@ class Window {
   // The statement that comes before, which finds the largest along the outermost axis; nothing where that does not pay.
   std::optional<nest::Statement> split() {
     if (!find_fold() || !find_axes() || !pays()) return std::nullopt;
-    const Axis& first = axes_[0];
+    const WindowAxis& first = axes_[0];
     const uint32_t lines = add_array();
     nest::Statement before;
     before.source = s_.source;
@@ -117,7 +117,7 @@ class Window {
       }
       const auto taps = mentioned(ctx_, term, fold_->fold->dims), outs = mentioned(ctx_, term, s_.nest->dims);
       if (taps.size() != 1 || outs.size() > 1) return false;
-      const auto axis = std::find_if(axes_.begin(), axes_.end(), [&](const Axis& a) { return a.tap == taps[0]; });
+      const auto axis = std::find_if(axes_.begin(), axes_.end(), [&](const WindowAxis& a) { return a.tap == taps[0]; });
       if (axis == axes_.end() || (!outs.empty() && outs[0] != axis->out)) return false;
       add_term(ctx_, axis->where, term);
     }
@@ -127,14 +127,14 @@ class Window {
   bool pays() const {
     const double points = estimate(s_.nest->dims), first = estimate(axes_[0].tap->extent);
     double all = 1, lines = estimate(axes_[0].out->extent);
-    for (const Axis& a : axes_) all *= estimate(a.tap->extent);
+    for (const WindowAxis& a : axes_) all *= estimate(a.tap->extent);
     const std::vector<const Expr*>& shape = f_.arrays[load_->array].shape;
     for (size_t k = 0; k < shape.size(); ++k)
       if (k != axes_[0].axis) lines *= estimate(shape[k]);
     const Expr* leaf[] = {ctx_.dim(axes_.back().out)};
     const auto along = ir::linear_in(ctx_, load_->args[axes_.back().axis], leaf);
     const double tap = along && along->coefficients[0]->is_int(1) ? 1 : kStrided;
-    return first > 1 && kWorth * (points * tap * all / first + lines * first) < points * tap * all;
+    return first > 1 && kWorthRows * (points * tap * all / first + lines * first) < points * tap * all;
   }
 
   uint32_t add_array() {
@@ -151,7 +151,7 @@ class Window {
   nest::Function& f_;
   nest::Statement& s_;
   const Expr *fold_ = nullptr, *load_ = nullptr;
-  std::vector<Axis> axes_;
+  std::vector<WindowAxis> axes_;
 };
 
 }  // namespace

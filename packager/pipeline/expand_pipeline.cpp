@@ -82,7 +82,7 @@ using Known = std::map<ValueId, KnownArray>;
 class Expander {
  public:
   // `known`: what earlier sections of the pipeline give; what this one gives is added.
-  Expander(ir::Context& ctx, const lang::Library& library, const Programs& programs, const Pipeline& pipeline, const Section& section, Known& known)
+  Expander(ir::Context& ctx, const lang::Library& library, const Models& programs, const Pipeline& pipeline, const Section& section, Known& known)
       : ctx_(ctx), library_(library), programs_(programs), pipeline_(pipeline), section_(section), known_(known) {
     function_.name = section.program;
   }
@@ -764,7 +764,7 @@ class Expander {
 
   ir::Context& ctx_;
   const lang::Library& library_;
-  const Programs& programs_;
+  const Models& programs_;
   const Pipeline& pipeline_;
   const Section& section_;
   Known& known_;
@@ -829,7 +829,7 @@ Status check_carried(const Pipeline& p, const Known& known) {
 }  // namespace
 
 // Recursion: bodies have none of their own.
-Result<ExpandedPipeline> expand_pipeline(ir::Context& ctx, const lang::Library& library, const Programs& programs, const Pipeline& pipeline) {
+Result<ExpandedPipeline> expand_pipeline(ir::Context& ctx, const lang::Library& library, const Models& programs, const Pipeline& pipeline) {
   ExpandedPipeline all;
   for (const Section& section : sections(pipeline)) {
     if (section.is_array) {

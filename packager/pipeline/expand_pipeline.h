@@ -17,8 +17,8 @@
 
 namespace mlc::pipeline {
 
-// Programs by the names that `run` steps use.
-using Programs = std::map<std::string, const model::Model*>;
+// The models of programs, by the names that `run` steps use.
+using Models = std::map<std::string, const model::Model*>;
 
 // What is known of a tensor that a section gives: extents are null where a run decides them.
 struct KnownArray {
@@ -33,6 +33,6 @@ struct ExpandedPipeline {
 
 // Free sides of pictures become symbols "<value>.height" and "<value>.width". What each step computes: spec/pipeline.md;
 // the texts are ops/pipeline.mlop, domain "mlc.pipeline".
-Result<ExpandedPipeline> expand_pipeline(ir::Context& ctx, const lang::Library& library, const Programs& programs, const Pipeline& pipeline);
+Result<ExpandedPipeline> expand_pipeline(ir::Context& ctx, const lang::Library& library, const Models& programs, const Pipeline& pipeline);
 
 }  // namespace mlc::pipeline

@@ -11,8 +11,7 @@
 namespace mlc::api {
 namespace {
 
-constexpr uint64_t kLine = 64;  // kernels may reach to the end of one
-alignas(64) std::byte nothing[kLine];
+alignas(kLine) std::byte nothing[kLine];
 
 // Whether elements lie one behind the other in C order; axes without choice count for nothing.
 bool is_dense(const dlpack::Tensor& t) {

@@ -61,28 +61,28 @@ SharedLink& link_of(device::Device& device) {
 device::Range range_of(const MlcMemory& memory, uint64_t offset, uint64_t bytes) { return {memory.memory.get(), offset, bytes}; }
 
 // The bytes of an array in memory, or of the caller.
-struct Place {
+struct ArrayPlace {
   MlcMemory* memory = nullptr;  // null: `data` is the caller's
   uint64_t offset = 0;
   std::byte* data = nullptr;    // null: on a device
 };
-Result<Place> place_of(const MlcTensor& t, uint64_t bytes) {
+Result<ArrayPlace> place_of(const MlcTensor& t, uint64_t bytes) {
   if (t.list_depth != 0 || t.dtype == MLC_STR) return Status(Code::Usage, "arrays of numbers are copied, lists and strings are not");
   if (t.reserved[0] == 0 && t.reserved[1] == 0) {
     if (bytes > 0 && !t.data) return Status(Code::Usage, "an array without data");
-    return Place{nullptr, 0, static_cast<std::byte*>(t.data)};
+    return ArrayPlace{nullptr, 0, static_cast<std::byte*>(t.data)};
   }
   MLC_ASSIGN(MlcMemory* const memory, find_memory(t));
   if (!range_within(t.reserved[1], bytes, memory->bytes))
     return Status(Code::InputMismatch, "{} bytes from {} on, in memory of {}", bytes, t.reserved[1], memory->bytes);
-  return Place{memory, t.reserved[1], memory->data ? memory->data + t.reserved[1] : nullptr};
+  return ArrayPlace{memory, t.reserved[1], memory->data ? memory->data + t.reserved[1] : nullptr};
 }
 
 Status copy(const MlcTensor& from, const MlcTensor& to) {
   const uint64_t bytes = from.bytes;
   if (to.bytes < bytes) return Status(Code::InputMismatch, "{} bytes are to be copied to {}", bytes, to.bytes);
-  MLC_ASSIGN(const Place source, place_of(from, bytes));
-  MLC_ASSIGN(const Place target, place_of(to, bytes));
+  MLC_ASSIGN(const ArrayPlace source, place_of(from, bytes));
+  MLC_ASSIGN(const ArrayPlace target, place_of(to, bytes));
   if (target.memory && target.memory->is_read_only) return Status(Code::InputMismatch, "the memory may only be read");
   if (bytes == 0) return ok();
   if (source.data && target.data) return std::memmove(target.data, source.data, bytes), ok();

@@ -38,6 +38,8 @@ struct MlcMemory {
 
 namespace mlc::api {
 
+constexpr uint64_t kLine = 64;  // bytes; kernels may reach to the end of one
+
 // What `reserved` of a tensor names. Usage: it is no memory that there is.
 Result<MlcMemory*> find_memory(const MlcTensor& tensor);
 // The one that a device knows by this address or handle; null: none of the library's.

@@ -11,7 +11,6 @@
 namespace mlc::api {
 namespace {
 
-constexpr uint64_t kLine = 64;  // kernels may reach to the end of one
 
 struct Array {
   MlcMemory* memory = nullptr;

@@ -122,7 +122,7 @@ Result<std::shared_ptr<Together>> Session::put_together(const SessionOptions& op
   MLC_RETURN_IF_ERROR(mapping.run());
   std::vector<exec::Plan> plans;
   for (const Part& part : parts) plans.push_back(*part.plan);
-  MLC_ASSIGN(ensemble::Composition composition, ensemble::compose(std::move(plans), mapping.staged, std::move(mapping.place)));
+  MLC_ASSIGN(ensemble::Composition composition, ensemble::compose_plan(std::move(plans), mapping.staged, std::move(mapping.place)));
   auto out = std::make_shared<Together>();
   for (size_t k = 0; k < parts.size(); ++k) {
     MLC_RETURN_IF_ERROR(sessions[k]->start_part(std::move(composition.plans[k]), of_part));

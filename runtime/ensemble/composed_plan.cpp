@@ -127,7 +127,7 @@ class Composer {
 
 }  // namespace
 
-Result<Composition> compose(std::vector<exec::Plan> plans, const std::vector<Staged>& staged, std::vector<uint32_t> place) {
+Result<Composition> compose_plan(std::vector<exec::Plan> plans, const std::vector<Staged>& staged, std::vector<uint32_t> place) {
   Composer composer(std::move(plans), std::move(place));
   for (const Staged& s : staged) MLC_RETURN_IF_ERROR(composer.add(s));
   return composer.finish();

@@ -31,7 +31,7 @@ struct Composition {
 };
 // `plans` of the parts have the same functions; `place` is the part of each that is in no stage. Unsupported where segments cannot
 // be joined.
-Result<Composition> compose(std::vector<exec::Plan> plans, const std::vector<Staged>& staged, std::vector<uint32_t> place);
+Result<Composition> compose_plan(std::vector<exec::Plan> plans, const std::vector<Staged>& staged, std::vector<uint32_t> place);
 
 // Whether segments of one may run in place of those of the other: function by function they have the same name and ports.
 // Malformed with the first that differs.

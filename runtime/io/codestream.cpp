@@ -19,7 +19,7 @@ constexpr uint8_t kOwnPrecincts = 1;                        // of Scod and Scoc
 constexpr uint8_t kLazy = 1, kTerminateEach = 4;            // of the style of code blocks
 constexpr uint64_t kMaxTiles = 1 << 14;
 
-Status bad(std::string what) { return Status(Code::Malformed, "jpeg2000: " + std::move(what)); }
+Status bad_codestream(std::string what) { return Status(Code::Malformed, "jpeg2000: " + std::move(what)); }
 uint64_t parts(uint64_t of, uint64_t part) { return (of + part - 1) / part; }
 
 class Headers {
@@ -35,7 +35,7 @@ class Headers {
       MLC_RETURN_IF_ERROR(segment(marker, in_));
       has_coding |= marker == kCod;
     }
-    if (!has_coding) return bad("no coding style");
+    if (!has_coding) return bad_codestream("no coding style");
     seen_.resize(out_.tiles);
     uint64_t missing = out_.tiles;
     // The marker of each tile-part has been read; behind the last nothing has to follow.
@@ -43,23 +43,23 @@ class Headers {
       const uint64_t begin = in_.offset() - 2;
       const auto length_of_segment = in_.take<uint16_t>(), tile = in_.take<uint16_t>();
       const uint64_t length = in_.take<uint32_t>();
-      if (in_.failed() || marker != kSot || length_of_segment != 10) return bad("what follows a tile-part is none");
+      if (in_.failed() || marker != kSot || length_of_segment != 10) return bad_codestream("what follows a tile-part is none");
       in_.skip(2);
       const uint64_t end = in_.offset() + in_.left();
       const uint64_t next = length == 0 ? end : begin + length;
-      if (next > end) return bad("a tile-part is truncated");
+      if (next > end) return bad_codestream("a tile-part is truncated");
       ++out_.tile_parts;
-      if (tile >= out_.tiles) return bad("a tile that the picture does not have");
+      if (tile >= out_.tiles) return bad_codestream("a tile that the picture does not have");
       if (!seen_[tile]) --missing;
       seen_[tile] = true;
       ByteCursor part(in_.bytes(next < in_.offset() ? 0 : next - in_.offset()), std::endian::big);
       uint32_t inside = part.take<uint16_t>();
       for (; !part.failed() && inside != kSod; inside = part.take<uint16_t>()) MLC_RETURN_IF_ERROR(segment(inside, part));
-      if (inside != kSod) return bad("a tile-part without data");
+      if (inside != kSod) return bad_codestream("a tile-part without data");
       if (in_.left() == 0) break;
     }
     out_.bit_planes = planes_ + shift_;
-    if (missing > 0) return bad(std::to_string(missing) + " of " + std::to_string(out_.tiles) + " tiles are missing");
+    if (missing > 0) return bad_codestream(std::to_string(missing) + " of " + std::to_string(out_.tiles) + " tiles are missing");
     return ok();
   }
 
@@ -74,10 +74,10 @@ class Headers {
                    from_x = number(), from_y = number();
     out_.components = in.take<uint16_t>();
     if (in.failed() || !good || x0 >= x1 || y0 >= y1 || across == 0 || down == 0 || from_x > x0 || from_y > y0)
-      return bad("no codestream with a valid size");
+      return bad_codestream("no codestream with a valid size");
     MLC_RETURN_IF_ERROR(check_dims(x1 - x0, y1 - y0, limits).note("jpeg2000"));
     out_.tiles = checked_mul(parts(x1 - from_x, across), parts(y1 - from_y, down)).value_or(UINT64_MAX);
-    if (out_.tiles > kMaxTiles) return bad("more than " + std::to_string(kMaxTiles) + " tiles");
+    if (out_.tiles > kMaxTiles) return bad_codestream("more than " + std::to_string(kMaxTiles) + " tiles");
     if (out_.components == 0 || out_.components > 4)
       return Status(Code::Unsupported, "jpeg2000: " + std::to_string(out_.components) + " components");
     out_.width = x1 - x0;
@@ -91,7 +91,7 @@ class Headers {
   Status segment(uint32_t marker, ByteCursor& from) {
     const auto length = from.take<uint16_t>();
     ByteCursor in(from.bytes(std::max<uint32_t>(length, 2) - 2), std::endian::big);
-    if (from.failed() || length < 2) return bad("a header is truncated");
+    if (from.failed() || length < 2) return bad_codestream("a header is truncated");
     ++out_.markers;
     Status status = ok();
     switch (marker) {
@@ -122,21 +122,21 @@ class Headers {
       default:
         status = Status(Code::Unsupported, "jpeg2000: marker " + std::to_string(marker) + ", which is not of part 1");
     }
-    return status.ok() && in.failed() ? bad("a header is truncated") : status;
+    return status.ok() && in.failed() ? bad_codestream("a header is truncated") : status;
   }
 
   // SPcod and SPcoc, A.6.1; precincts, bands and code blocks as in annex B. Tiles may lie anywhere on their grids: one
   // more in each direction.
   Status coding(ByteCursor& in, uint8_t style) {
     const uint32_t levels = in.take<uint8_t>(), block_x = in.take<uint8_t>() + 2u, block_y = in.take<uint8_t>() + 2u;
-    if (levels > kMaxLevels || block_x > 10 || block_y > 10) return bad("coding style");
+    if (levels > kMaxLevels || block_x > 10 || block_y > 10) return bad_codestream("coding style");
     out_.short_segments |= (in.take<uint8_t>() & (kLazy | kTerminateEach)) != 0;
     in.skip(1);
     Codestream c;
     for (uint32_t r = 0; r <= levels; ++r) {
       const uint8_t precinct = style & kOwnPrecincts ? in.take<uint8_t>() : 0xFF;
       const uint32_t x = precinct & 15, y = precinct >> 4;
-      if (r > 0 && (x == 0 || y == 0)) return bad("a precinct of one pixel");
+      if (r > 0 && (x == 0 || y == 0)) return bad_codestream("a precinct of one pixel");
       const uint64_t scale = uint64_t{1} << (levels - r);
       const uint64_t width = parts(out_.tile_width, scale) + 1, height = parts(out_.tile_height, scale) + 1;
       const uint64_t here = ((width >> x) + 2) * ((height >> y) + 2);
@@ -159,7 +159,7 @@ class Headers {
   // Sqcd and SPqcd, A.6.4: bit planes are exponent + guard bits - 1 (E-2).
   Status quantization(ByteCursor& in) {
     const uint32_t first = in.take<uint8_t>(), style = first & 31, guard = first >> 5;
-    if (style > 2) return bad("quantization");
+    if (style > 2) return bad_codestream("quantization");
     while (in.left() > 0) {
       planes_ = std::max<uint64_t>(planes_, std::max(1u, (in.take<uint8_t>() >> 3) + guard) - 1);
       if (style != 0 && in.left() > 0) in.skip(1);

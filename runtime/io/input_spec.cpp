@@ -14,13 +14,13 @@
 namespace mlc::io {
 namespace {
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string quoted_name(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 // "@FILE:TYPE[DIMS]" without the '@'. The type is what follows the last colon, as paths may hold colons too.
 Status parse_raw(std::string_view text, InputSpec& spec) {
   size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0)
-    return Status(Code::Usage, "input " + quoted(text) + " is not of the form @FILE:TYPE[DIMS]")
+    return Status(Code::Usage, "input " + quoted_name(text) + " is not of the form @FILE:TYPE[DIMS]")
         .hint("-i x=@t.bin:f32[1,3,224,224]");
   MLC_ASSIGN(spec.type, parse_tensor_type(text.substr(colon + 1)));
   spec.kind = InputSpec::Kind::Raw;
@@ -56,12 +56,12 @@ std::pair<std::string_view, std::string_view> array_of_archive(std::string_view 
 
 Result<TensorType> parse_tensor_type(std::string_view text) {
   auto wrong = [&](std::string what) {
-    return Status(Code::Usage, "tensor type " + quoted(text) + ": " + std::move(what)).hint("f32[1,3,224,224]");
+    return Status(Code::Usage, "tensor type " + quoted_name(text) + ": " + std::move(what)).hint("f32[1,3,224,224]");
   };
   size_t open = text.find('[');
   if (open == std::string_view::npos || !text.ends_with(']')) return wrong("no dims in brackets");
   auto dtype = dtype_named(text.substr(0, open));
-  if (!dtype || bytes_of(*dtype) == 0) return wrong("unknown type " + quoted(text.substr(0, open)));
+  if (!dtype || bytes_of(*dtype) == 0) return wrong("unknown type " + quoted_name(text.substr(0, open)));
   TensorType type{*dtype, {}};
   std::string_view dims = text.substr(open + 1, text.size() - open - 2);
   while (!dims.empty()) {
@@ -97,7 +97,7 @@ Result<InputSpec> parse_input_spec(std::string_view text, std::span<const std::s
     spec.path = is_file ? rest.substr(1) : rest;
     return spec;
   }
-  if (rest.empty()) return Status(Code::Usage, "input " + quoted(text) + " names no file").hint("-i [NAME=]FILE");
+  if (rest.empty()) return Status(Code::Usage, "input " + quoted_name(text) + " names no file").hint("-i [NAME=]FILE");
   if (rest == "random") {
     spec.kind = InputSpec::Kind::Random;
   } else if (rest == "zeros") {
@@ -142,7 +142,7 @@ Result<LoadedInput> array_named(const InputSpec& spec, LoadedInput in, const std
     in.tensors.push_back(std::move(wanted));
     return in;
   }
-  return Status(Code::InputMismatch, where + " has no array " + quoted(spec.array)).fact("it has " + (known.empty() ? "none" : known));
+  return Status(Code::InputMismatch, where + " has no array " + quoted_name(spec.array)).fact("it has " + (known.empty() ? "none" : known));
 }
 
 }  // namespace
@@ -151,7 +151,7 @@ Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files, const D
   assert(spec.kind == InputSpec::Kind::File || spec.kind == InputSpec::Kind::Raw);
   LoadedInput in;
   MLC_ASSIGN(in.bytes, files.read(spec.path, limits.all ? limits.memory : UINT64_MAX));
-  std::string where = spec.path == "-" ? "standard input" : quoted(spec.path);
+  std::string where = spec.path == "-" ? "standard input" : quoted_name(spec.path);
   const DecodeLimits left = limits.after(in.bytes.size());
   if (spec.kind == InputSpec::Kind::Raw) {
     MLC_ASSIGN(const uint64_t size, tensor_size(spec.type.dtype, spec.type.shape));

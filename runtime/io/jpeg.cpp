@@ -18,7 +18,7 @@ namespace mlc::io {
 namespace {
 
 // What libjpeg holds whatever the picture is: its state, tables for Huffman codes and colours, the slop of its pools.
-constexpr uint64_t kFixedMemory = 256 << 10;
+constexpr uint64_t kJpegMemory = 256 << 10;
 
 struct JpegState {
   jpeg_decompress_struct info;
@@ -134,7 +134,7 @@ Status damaged(const JpegState& s) { return Status(s.code, std::string("jpeg: ")
 // through a few rows of every component; of several scans all coefficients are kept, 64 of 2 bytes for each block.
 MemoryNeed working_memory(jpeg_decompress_struct& info) {
   MemoryNeed need;
-  need.add(kFixedMemory);
+  need.add(kJpegMemory);
   const auto up = [](uint64_t n, int multiple) { return (n + multiple - 1) / multiple * multiple; };
   for (int c = 0; c < info.num_components; ++c) {
     const jpeg_component_info& k = info.comp_info[c];

@@ -15,12 +15,12 @@
 namespace mlc::io {
 namespace {
 
-constexpr uint64_t kFixedMemory = 1 << 20;
+constexpr uint64_t kJpeg2000Memory = 1 << 20;
 // Packets that a file may have, and samples times coding passes: each costs time and hardly a byte.
 constexpr uint64_t kMaxPackets = 1 << 22;
 constexpr uint64_t kMaxSamplePasses = uint64_t{3} << 28;  // 8 million pixels of RGB, lossless
 
-Status bad(std::string what) { return Status(Code::Malformed, "jpeg2000: " + what); }
+Status bad_jpeg2000(std::string what) { return Status(Code::Malformed, "jpeg2000: " + what); }
 
 bool is_codestream(Bytes file) { return file.size() > 4 && std::memcmp(file.data(), "\xff\x4f\xff\x51", 4) == 0; }
 
@@ -59,7 +59,7 @@ uint32_t palette_channels(Bytes boxes) {
 MemoryNeed memory_of(const Codestream& c, uint64_t palette, uint64_t file_bytes) {
   const uint64_t pixels = c.width * c.height, tile_pixels = c.tile_width * c.tile_height;
   MemoryNeed need;
-  need.add(kFixedMemory).add(file_bytes, 2);
+  need.add(kJpeg2000Memory).add(file_bytes, 2);
   // All tiles: opj_tcp_t of 5,696 bytes, opj_tccp_t of 1,080, 20 records of 32, 100 markers of 24; their indices.
   need.add(c.tiles, 9216 + 1152 * c.components).add(c.tile_parts, 255 * 24 + 64).add(c.markers, 64);
   // Samples of 4 bytes: of the image, borrowed from the tile if there is only one; then the palette's, then ours.
@@ -158,7 +158,7 @@ Status decode(Bytes file, Image& out) {
   bool good = opj_setup_decoder(codec.get(), &parameters) && opj_read_header(stream.get(), codec.get(), &image);
   out.reset(image);
   good = good && image && opj_decode(codec.get(), stream.get(), image) && opj_end_decompress(codec.get(), stream.get());
-  return good ? ok() : bad(message.text[0] ? message.text : "the file is damaged");
+  return good ? ok() : bad_jpeg2000(message.text[0] ? message.text : "the file is damaged");
 }
 
 uint8_t to_byte(const opj_image_comp_t& c, OPJ_INT32 value) {

@@ -16,7 +16,7 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kMaxHeader = 1 << 16;
 constexpr uint64_t kMaxCharacters = 1 << 28;  // of one string
 
-struct Header {
+struct NpyHeader {
   DType dtype = DType::None;
   bool big_endian = false;
   bool fortran_order = false;
@@ -25,7 +25,7 @@ struct Header {
   std::vector<int64_t> shape;
 };
 
-Status bad(std::string what) { return Status(Code::Malformed, "npy: " + std::move(what)); }
+Status bad_npy(std::string what) { return Status(Code::Malformed, "npy: " + std::move(what)); }
 
 // The header is a Python dict of three known keys; this reads that much of Python and no more.
 class DictCursor {
@@ -75,7 +75,7 @@ class DictCursor {
   std::string_view rest_;
 };
 
-Result<DType> dtype_of(std::string_view descr, Header& h) {
+Result<DType> dtype_of(std::string_view descr, NpyHeader& h) {
   bool& big_endian = h.big_endian;
   struct Known { std::string_view code; DType dtype; };
   static constexpr Known known[] = {
@@ -99,47 +99,47 @@ Result<DType> dtype_of(std::string_view descr, Header& h) {
 }
 
 Status parse_shape(DictCursor& c, std::vector<int64_t>& shape) {
-  if (!c.eat('(')) return bad("'shape' is not a tuple");
+  if (!c.eat('(')) return bad_npy("'shape' is not a tuple");
   while (!c.eat(')')) {
     auto n = c.number();
-    if (!n) return bad("'shape' holds something that is not a whole number");
-    if (shape.size() == kMaxRank) return bad("rank above " + std::to_string(kMaxRank));
+    if (!n) return bad_npy("'shape' holds something that is not a whole number");
+    if (shape.size() == kMaxRank) return bad_npy("rank above " + std::to_string(kMaxRank));
     shape.push_back(*n);
     if (!c.eat(',')) {
-      if (!c.eat(')') || shape.size() == 1) return bad("'shape' is not a tuple");  // "(3)" is a number in Python
+      if (!c.eat(')') || shape.size() == 1) return bad_npy("'shape' is not a tuple");  // "(3)" is a number in Python
       return ok();
     }
   }
   return ok();
 }
 
-Status parse_dict(std::string_view text, Header& h) {
+Status parse_dict(std::string_view text, NpyHeader& h) {
   DictCursor c(text);
   bool seen[3] = {};
   auto once = [&](int i) { return !std::exchange(seen[i], true); };
-  if (!c.eat('{')) return bad("the header is not a Python dict");
+  if (!c.eat('{')) return bad_npy("the header is not a Python dict");
   while (!c.eat('}')) {
     auto key = c.quoted();
-    if (!key || !c.eat(':')) return bad("the header is not a Python dict");
+    if (!key || !c.eat(':')) return bad_npy("the header is not a Python dict");
     if (*key == "descr" && once(0)) {
       auto descr = c.quoted();
       if (!descr) return Status(Code::InputMismatch, "npy: a structured array, expected plain numbers");
       MLC_ASSIGN(h.dtype, dtype_of(*descr, h));
     } else if (*key == "fortran_order" && once(1)) {
       h.fortran_order = c.word("True");
-      if (!h.fortran_order && !c.word("False")) return bad("'fortran_order' is neither True nor False");
+      if (!h.fortran_order && !c.word("False")) return bad_npy("'fortran_order' is neither True nor False");
     } else if (*key == "shape" && once(2)) {
       MLC_RETURN_IF_ERROR(parse_shape(c, h.shape));
     } else {
-      return bad("unexpected or repeated header key '" + std::string(key->substr(0, 40)) + "'");
+      return bad_npy("unexpected or repeated header key '" + std::string(key->substr(0, 40)) + "'");
     }
     if (!c.eat(',')) {
-      if (!c.eat('}')) return bad("the header is not a Python dict");
+      if (!c.eat('}')) return bad_npy("the header is not a Python dict");
       break;
     }
   }
-  if (!c.at_end()) return bad("bytes after the header's dict");
-  if (!seen[0] || !seen[1] || !seen[2]) return bad("the header lacks descr, fortran_order or shape");
+  if (!c.at_end()) return bad_npy("bytes after the header's dict");
+  if (!seen[0] || !seen[1] || !seen[2]) return bad_npy("the header lacks descr, fortran_order or shape");
   return ok();
 }
 
@@ -168,17 +168,17 @@ void copy_fortran(Bytes data, HostTensor& t) {
 }
 
 // Elements are filled up with zeros.
-Result<HostTensor> read_strings(const Header& h, Bytes data, const DecodeLimits& limits) {
+Result<HostTensor> read_strings(const NpyHeader& h, Bytes data, const DecodeLimits& limits) {
   const uint64_t width = h.characters * (h.wide ? 4 : 1);
   uint64_t count = 1;
   for (int64_t extent : h.shape) {
     const auto next = checked_mul(count, static_cast<uint64_t>(extent));
-    if (!next) return bad("the shape is too large");
+    if (!next) return bad_npy("the shape is too large");
     count = *next;
   }
   const auto size = checked_mul(count, width);
-  if (!size || *size != data.size()) return bad("another number of bytes than the strings take");
-  if (width == 0 && count > data.size() + (uint64_t{1} << 20)) return bad("too many empty strings");
+  if (!size || *size != data.size()) return bad_npy("another number of bytes than the strings take");
+  if (width == 0 && count > data.size() + (uint64_t{1} << 20)) return bad_npy("too many empty strings");
   if (h.fortran_order && h.shape.size() > 1) return Status(Code::InputMismatch, "npy: strings in Fortran order");
   // Each may have a block of its own, which grows by doubling.
   const MemoryNeed need = MemoryNeed().add(count, sizeof(std::string) + 32).add(data.size(), 2);
@@ -194,7 +194,7 @@ Result<HostTensor> read_strings(const Header& h, Bytes data, const DecodeLimits&
       for (uint64_t k = 0; k < characters; ++k) {
         const auto c = static_cast<uint32_t>(
             load_uint(element.subspan(k * 4, 4), h.big_endian ? std::endian::big : std::endian::little));
-        if (c > 0x10FFFF) return bad("a string holds what is no code point");
+        if (c > 0x10FFFF) return bad_npy("a string holds what is no code point");
         append_utf8(text, c);
       }
     } else {
@@ -259,15 +259,15 @@ Result<HostTensor> parse_npy(Bytes file, const DecodeLimits& limits) { return pa
 Result<HostTensor> parse_npy_within(Bytes file, const DecodeLimits& limits) {
   ByteCursor in(file);
   if (file.size() < 10 || in.text(kMagic.size()) != kMagic)
-    return bad("the file does not begin as one, or is shorter than 10 bytes");
+    return bad_npy("the file does not begin as one, or is shorter than 10 bytes");
   const auto major = in.take<uint8_t>();
-  if (major < 1 || major > 3) return bad("version " + std::to_string(major) + ", expected 1 to 3");
+  if (major < 1 || major > 3) return bad_npy("version " + std::to_string(major) + ", expected 1 to 3");
   in.skip(1);
   const uint64_t length = in.take_uint(major == 1 ? 2 : 4);
-  if (length > kMaxHeader) return bad("a header of " + std::to_string(length) + " bytes");
+  if (length > kMaxHeader) return bad_npy("a header of " + std::to_string(length) + " bytes");
   const std::string_view dict = in.text(length);
-  if (in.failed()) return bad("truncated in the header");
-  Header h;
+  if (in.failed()) return bad_npy("truncated in the header");
+  NpyHeader h;
   MLC_RETURN_IF_ERROR(parse_dict(dict, h));
 
   const Bytes data = in.rest();
@@ -275,7 +275,7 @@ Result<HostTensor> parse_npy_within(Bytes file, const DecodeLimits& limits) {
   auto size = tensor_size(h.dtype, h.shape);
   if (!size.ok()) return std::move(size).status().note("npy");
   if (data.size() != *size)
-    return bad(std::to_string(data.size()) + " bytes of data, " + type_text(h.dtype, h.shape) + " takes " +
+    return bad_npy(std::to_string(data.size()) + " bytes of data, " + type_text(h.dtype, h.shape) + " takes " +
                std::to_string(*size));
   MLC_RETURN_IF_ERROR(MemoryNeed().add(*size).check(limits, "npy: " + type_text(h.dtype, h.shape)));
   MLC_ASSIGN(HostTensor t, HostTensor::zeros(h.dtype, std::move(h.shape)));

@@ -19,7 +19,7 @@ constexpr uint64_t kMaxEntries = 1 << 16, kMaxName = 4096;
 constexpr uint64_t kMaxRatio = 1032;
 constexpr uint32_t kFull32 = 0xFFFFFFFF;
 
-Status bad(std::string what) { return Status(Code::Malformed, "npz: " + std::move(what)); }
+Status bad_npz(std::string what) { return Status(Code::Malformed, "npz: " + std::move(what)); }
 
 struct Directory {
   uint64_t offset = 0, size = 0, entries = 0;
@@ -36,9 +36,9 @@ std::optional<uint64_t> find_end(const ByteCursor& file) {
 
 Result<Directory> find_directory(const ByteCursor& file) {
   const auto end = find_end(file);
-  if (!end) return bad("truncated: no end of central directory");
+  if (!end) return bad_npz("truncated: no end of central directory");
   ByteCursor in = file.at(*end + 4);
-  if (in.take<uint16_t>() != in.take<uint16_t>()) return bad("an archive in several files");
+  if (in.take<uint16_t>() != in.take<uint16_t>()) return bad_npz("an archive in several files");
   in.skip(2);
   Directory d;
   d.entries = in.take<uint16_t>();
@@ -49,14 +49,14 @@ Result<Directory> find_directory(const ByteCursor& file) {
     locator.skip(4);
     limit = locator.take<uint64_t>();
     in = file.at(limit);
-    if (!range_within(limit, 56, *end - 20) || in.take<uint32_t>() != kEnd64) return bad("damaged ZIP64 end record");
+    if (!range_within(limit, 56, *end - 20) || in.take<uint32_t>() != kEnd64) return bad_npz("damaged ZIP64 end record");
     in.skip(28);
     d.entries = in.take<uint64_t>();
     d.size = in.take<uint64_t>();
     d.offset = in.take<uint64_t>();
   }
-  if (!range_within(d.offset, d.size, limit)) return bad("central directory outside the file");
-  if (d.entries > kMaxEntries) return bad(std::to_string(d.entries) + " entries");
+  if (!range_within(d.offset, d.size, limit)) return bad_npz("central directory outside the file");
+  if (d.entries > kMaxEntries) return bad_npz(std::to_string(d.entries) + " entries");
   return d;
 }
 
@@ -65,11 +65,11 @@ Status read_zip64(ByteCursor extra, NpzEntry& e, uint64_t& local) {
   while (extra.left() >= 4) {
     const auto id = extra.take<uint16_t>(), size = extra.take<uint16_t>();
     ByteCursor in(extra.bytes(size));
-    if (extra.failed()) return bad("damaged extra field");
+    if (extra.failed()) return bad_npz("damaged extra field");
     if (id != 1) continue;
     for (uint64_t* v : {&e.unpacked, &e.packed, &local})
       if (*v == kFull32) *v = in.take<uint64_t>();
-    return in.failed() ? bad("damaged ZIP64 extra field") : ok();
+    return in.failed() ? bad_npz("damaged ZIP64 extra field") : ok();
   }
   return ok();
 }
@@ -77,7 +77,7 @@ Status read_zip64(ByteCursor extra, NpzEntry& e, uint64_t& local) {
 // Checks the local header and sets where the data begins. `data`: all in front of the directory.
 Status locate_data(const ByteCursor& data, uint64_t local, std::string_view name, NpzEntry& e) {
   ByteCursor in = data.at(local);
-  if (in.take<uint32_t>() != kLocal) return bad("entry '" + e.name + "' has no local header");
+  if (in.take<uint32_t>() != kLocal) return bad_npz("entry '" + e.name + "' has no local header");
   in.skip(4);
   const auto method = in.take<uint16_t>();
   in.skip(16);
@@ -85,10 +85,10 @@ Status locate_data(const ByteCursor& data, uint64_t local, std::string_view name
   const std::string_view name_here = in.text(name_length);
   in.skip(extra_length);
   if (in.failed() || name_here != name || method != (e.deflated ? 8 : 0))
-    return bad("entry '" + e.name + "': local header and directory differ");
+    return bad_npz("entry '" + e.name + "': local header and directory differ");
   e.offset = in.offset();
   in.skip(e.packed);
-  return in.failed() ? bad("entry '" + e.name + "' is cut off") : ok();
+  return in.failed() ? bad_npz("entry '" + e.name + "' is cut off") : ok();
 }
 
 // The next entry of the directory.
@@ -106,7 +106,7 @@ Status read_entry(ByteCursor& in, const ByteCursor& data, NpzEntry& e, uint64_t&
   const std::string_view name = in.text(name_length);
   const ByteCursor extra(in.bytes(extra_length));
   in.skip(comment_length);
-  if (in.failed() || !is_entry || name_length > kMaxName) return bad("damaged central directory");
+  if (in.failed() || !is_entry || name_length > kMaxName) return bad_npz("damaged central directory");
   e.name = name.ends_with(".npy") ? name.substr(0, name.size() - 4) : name;
   if (flags & 1) return Status(Code::InputMismatch, "npz: entry '" + e.name + "' is encrypted");
   if (method != 0 && method != 8)
@@ -115,7 +115,7 @@ Status read_entry(ByteCursor& in, const ByteCursor& data, NpzEntry& e, uint64_t&
   e.deflated = method == 8;
   MLC_RETURN_IF_ERROR(read_zip64(extra, e, local));
   if (e.deflated ? e.unpacked / kMaxRatio > e.packed : e.unpacked != e.packed)
-    return bad("entry '" + e.name + "': " + std::to_string(e.packed) + " bytes cannot hold " +
+    return bad_npz("entry '" + e.name + "': " + std::to_string(e.packed) + " bytes cannot hold " +
                std::to_string(e.unpacked));
   return locate_data(data, local, name, e);
 }
@@ -148,7 +148,7 @@ Result<HostBuffer> inflate_entry(Bytes packed, const NpzEntry& e) {
   uint64_t unread = s.avail_in + (packed.size() - in);
   inflateEnd(&s);
   if (rc != Z_STREAM_END || written != out.size() || unread != 0)
-    return bad("entry '" + e.name + "' does not unpack to " + std::to_string(e.unpacked) + " bytes");
+    return bad_npz("entry '" + e.name + "' does not unpack to " + std::to_string(e.unpacked) + " bytes");
   return out;
 }
 
@@ -176,14 +176,14 @@ Result<std::vector<NpzEntry>> list_npz(Bytes file, const DecodeLimits& limits) {
     NpzEntry e;
     uint64_t local = 0;
     MLC_RETURN_IF_ERROR(read_entry(directory, data, e, local));
-    if (!names.insert(e.name).second) return bad("two entries are called '" + e.name + "'");
+    if (!names.insert(e.name).second) return bad_npz("two entries are called '" + e.name + "'");
     ranges.emplace_back(local, e.offset + e.packed);
     entries.push_back(std::move(e));
   }
-  if (!directory.done()) return bad("damaged central directory");
+  if (!directory.done()) return bad_npz("damaged central directory");
   std::sort(ranges.begin(), ranges.end());
   for (size_t i = 1; i < ranges.size(); ++i)
-    if (ranges[i].first < ranges[i - 1].second) return bad("entries overlap");
+    if (ranges[i].first < ranges[i - 1].second) return bad_npz("entries overlap");
   return entries;
 }
 
@@ -199,7 +199,7 @@ Result<HostTensor> read_npz_entry(Bytes file, const NpzEntry& e, const DecodeLim
     MLC_ASSIGN(unpacked, inflate_entry(data, e));
     data = unpacked.bytes();
   }
-  if (crc_of(data) != e.crc) return bad("entry '" + e.name + "': checksum does not match");
+  if (crc_of(data) != e.crc) return bad_npz("entry '" + e.name + "': checksum does not match");
   auto tensor = parse_npy_within(data, left);
   if (!tensor.ok()) return std::move(tensor).status().note("npz entry '" + e.name + "'");
   return tensor;

@@ -34,13 +34,13 @@ struct Writer {
   Writer& operator=(const Writer&) = delete;
 };
 
-[[noreturn]] void on_error(png_structp png, png_const_charp message) {
+[[noreturn]] void on_write_error(png_structp png, png_const_charp message) {
   auto* writer = static_cast<Writer*>(png_get_error_ptr(png));
   std::snprintf(writer->message, sizeof writer->message, "%s", message);
   png_longjmp(png, 1);
 }
 
-void on_warning(png_structp, png_const_charp) {}
+void on_write_warning(png_structp, png_const_charp) {}
 
 bool append(Writer& writer, png_bytep data, size_t length) {
   writer.refused = writer.allow(length);
@@ -88,7 +88,7 @@ Result<std::vector<std::byte>> encode_png(const HostTensor& picture, const std::
   if (picture.shape[0] > PNG_UINT_31_MAX || picture.shape[1] > PNG_UINT_31_MAX)
     return Status(Code::InputMismatch, "png: a picture of {} x {} pixels, sides have at most 2147483647", picture.shape[1], picture.shape[0]);
   Writer w(allow);
-  w.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &w, on_error, on_warning);
+  w.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &w, on_write_error, on_write_warning);
   if (w.png) w.info = png_create_info_struct(w.png);
   if (!w.info) return Status(Code::Resource, "png: out of memory");
   if (!write_all(w, picture.data.data(), static_cast<png_uint_32>(picture.shape[0]), static_cast<png_uint_32>(picture.shape[1]), picture.shape[2])) {

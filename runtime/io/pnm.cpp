@@ -5,7 +5,7 @@
 namespace mlc::io {
 namespace {
 
-Status bad(const char* what) { return Status(Code::Malformed, std::string("pnm: ") + what); }
+Status bad_pnm(const char* what) { return Status(Code::Malformed, std::string("pnm: ") + what); }
 
 class Reader {
  public:
@@ -54,9 +54,9 @@ Result<Raster> decode_pnm(Bytes file, const DecodeLimits& limits, bool header_on
   const int kind = in.next() - '0';
   const bool is_text = kind <= 3, is_bits = kind == 1 || kind == 4;
   uint32_t width = 0, height = 0, most = 1;
-  if (!in.number(UINT32_MAX, width) || !in.number(UINT32_MAX, height)) return bad("no size");
-  if (!is_bits && (!in.number(65535, most) || most == 0)) return bad("no largest value from 1 to 65535");
-  if (!Reader::is_blank(in.next())) return bad("the header is truncated");
+  if (!in.number(UINT32_MAX, width) || !in.number(UINT32_MAX, height)) return bad_pnm("no size");
+  if (!is_bits && (!in.number(65535, most) || most == 0)) return bad_pnm("no largest value from 1 to 65535");
+  if (!Reader::is_blank(in.next())) return bad_pnm("the header is truncated");
   MLC_RETURN_IF_ERROR(check_dims(width, height, limits).note("pnm"));
   Raster r;
   r.width = width;
@@ -67,7 +67,7 @@ Result<Raster> decode_pnm(Bytes file, const DecodeLimits& limits, bool header_on
   const uint64_t samples = uint64_t{width} * height * static_cast<uint64_t>(r.channels);
   const uint64_t row_bytes = (uint64_t{width} + 7) / 8, sample_bytes = most > 255 ? 2 : 1;
   const uint64_t least = is_text ? samples : is_bits ? row_bytes * height : samples * sample_bytes;
-  if (in.left() < least) return bad("the pixels are truncated");
+  if (in.left() < least) return bad_pnm("the pixels are truncated");
   MLC_RETURN_IF_ERROR(MemoryNeed().add(samples).check(limits, r.describe("pnm")));
   MLC_ASSIGN(r.pixels, HostBuffer::allocate(samples));
   auto* to = reinterpret_cast<uint8_t*>(r.pixels.data());
@@ -75,14 +75,14 @@ Result<Raster> decode_pnm(Bytes file, const DecodeLimits& limits, bool header_on
   for (uint64_t i = 0; i < samples; ++i) {
     uint32_t value = 0;
     if (kind == 1) {
-      if (!in.bit(value)) return bad("a pixel that is neither 0 nor 1");
+      if (!in.bit(value)) return bad_pnm("a pixel that is neither 0 nor 1");
     } else if (is_text) {
-      if (!in.number(most, value)) return bad("a value that is missing or too large");
+      if (!in.number(most, value)) return bad_pnm("a value that is missing or too large");
     } else if (is_bits) {
       value = from[i / width * row_bytes + i % width / 8] >> (7 - i % width % 8) & 1;
     } else {
       value = sample_bytes == 1 ? from[i] : uint32_t{from[2 * i]} << 8 | from[2 * i + 1];
-      if (value > most) return bad("a value that is too large");
+      if (value > most) return bad_pnm("a value that is too large");
     }
     to[i] = static_cast<uint8_t>(is_bits ? 255 * (1 - value) : (value * 255 + most / 2) / most);
   }

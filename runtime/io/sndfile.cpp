@@ -21,21 +21,21 @@ struct Source {
 };
 
 Source& source_of(void* user) { return *static_cast<Source*>(user); }
-sf_count_t on_size(void* user) { return static_cast<sf_count_t>(source_of(user).file.size()); }
-sf_count_t on_seek(sf_count_t offset, int from, void* user) {
+sf_count_t sound_size(void* user) { return static_cast<sf_count_t>(source_of(user).file.size()); }
+sf_count_t sound_seek(sf_count_t offset, int from, void* user) {
   Source& s = source_of(user);
-  const sf_count_t to = from == SEEK_SET ? offset : from == SEEK_CUR ? s.at + offset : on_size(user) + offset;
-  return s.at = std::clamp<sf_count_t>(to, 0, on_size(user));
+  const sf_count_t to = from == SEEK_SET ? offset : from == SEEK_CUR ? s.at + offset : sound_size(user) + offset;
+  return s.at = std::clamp<sf_count_t>(to, 0, sound_size(user));
 }
-sf_count_t on_read(void* to, sf_count_t bytes, void* user) {
+sf_count_t sound_read(void* to, sf_count_t bytes, void* user) {
   Source& s = source_of(user);
-  const sf_count_t count = std::clamp<sf_count_t>(bytes, 0, on_size(user) - s.at);
+  const sf_count_t count = std::clamp<sf_count_t>(bytes, 0, sound_size(user) - s.at);
   std::memcpy(to, s.file.data() + s.at, static_cast<size_t>(count));
   s.at += count;
   return count;
 }
-sf_count_t on_write(const void*, sf_count_t, void*) { return 0; }
-sf_count_t on_tell(void* user) { return source_of(user).at; }
+sf_count_t sound_write(const void*, sf_count_t, void*) { return 0; }
+sf_count_t sound_tell(void* user) { return source_of(user).at; }
 
 // A frame has a sample of each channel.
 float* take_frame(const float* frame, int channels, Channels wanted, float* out) {
@@ -89,7 +89,7 @@ Result<Audio> decode_packed_sound(Bytes file, Channels channels, const DecodeLim
   MLC_RETURN_IF_ERROR(MemoryNeed{header.memory}.check(limits, std::string(kind) + ": the headers"));
   MLC_ASSIGN(const SndfileLibrary* library, sndfile_library());
   Source source{file};
-  SF_VIRTUAL_IO io{on_size, on_seek, on_read, on_write, on_tell};
+  SF_VIRTUAL_IO io{sound_size, sound_seek, sound_read, sound_write, sound_tell};
   Opened opened{*library};
   opened.file = library->sf_open_virtual(&io, SFM_READ, &opened.info, &source);
   if (!opened.file) return Status(Code::Malformed, "{}: {}", kind, library->sf_strerror(nullptr));

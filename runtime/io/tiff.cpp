@@ -19,7 +19,7 @@
 namespace mlc::io {
 namespace {
 
-constexpr uint64_t kFixedMemory = 512 << 10;  // handle, tables of colours, dictionaries of LZW and Deflate
+constexpr uint64_t kTiffMemory = 512 << 10;  // handle, tables of colours, dictionaries of LZW and Deflate
 // What all strips read, in times of the file: identical strips may share their bytes, and a million may share many.
 constexpr uint64_t kMaxSharing = 16;
 // What pictures use. The others are code that nobody has looked at for long.
@@ -76,7 +76,7 @@ MemoryNeed directory_memory(Bytes file) {
   const auto entries = in.take<uint16_t>();
   constexpr uint8_t kBytesOfType[] = {8, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 8, 8, 8, 8, 8};
   MemoryNeed need;
-  need.add(kFixedMemory).add(entries, 128);
+  need.add(kTiffMemory).add(entries, 128);
   // A tag that stands twice counts with what needs more.
   uint64_t width = 0, height = 0, samples = 1, rows = UINT32_MAX, tile_width = UINT32_MAX, tile_height = UINT32_MAX;
   bool is_packed = false, is_plain = false;

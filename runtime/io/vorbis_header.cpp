@@ -10,11 +10,11 @@
 namespace mlc::io {
 namespace {
 
-constexpr uint64_t kFixedMemory = 16 << 20;              // floors, mappings, modes, windows of 8192 samples and their transforms for 8 channels
+constexpr uint64_t kVorbisMemory = 16 << 20;              // floors, mappings, modes, windows of 8192 samples and their transforms for 8 channels
 constexpr uint64_t kPerEntry = 48, kPerElement = 8;      // lengths, codes, tables to find them; vectors, once packed and once not
 constexpr uint64_t kResidues = 64, kPerResidueEntry = 16, kPerResidueElement = 4;  // each residue may unfold the same book
 
-Status bad(std::string what) { return Status(Code::Malformed, "ogg: " + std::move(what)); }
+Status bad_vorbis(std::string what) { return Status(Code::Malformed, "ogg: " + std::move(what)); }
 
 // The checksum of a page, of which the field itself counts as zeros.
 uint32_t checksum(Bytes page) {
@@ -40,7 +40,7 @@ class Packets {
   Status read(Bytes file) {
     ByteCursor in(file);
     for (uint32_t number = 0; in.left() > 0; ++number) MLC_RETURN_IF_ERROR(page(file, in, number));
-    if (at_ < kCount) return bad("the file ends within its headers");
+    if (at_ < kCount) return bad_vorbis("the file ends within its headers");
     return ok();
   }
   Bytes operator[](size_t i) const { return packets_[i]; }
@@ -48,7 +48,7 @@ class Packets {
  private:
   Status page(Bytes file, ByteCursor& in, uint32_t number) {
     const size_t begin = file.size() - in.left();
-    if (in.text(4) != "OggS" || in.take<uint8_t>() != 0) return bad("what is at byte " + std::to_string(begin) + " is no page");
+    if (in.text(4) != "OggS" || in.take<uint8_t>() != 0) return bad_vorbis("what is at byte " + std::to_string(begin) + " is no page");
     const auto flags = in.take<uint8_t>();
     in.skip(8);
     const auto stream = in.take<uint32_t>(), sequence = in.take<uint32_t>(), sum = in.take<uint32_t>();
@@ -56,13 +56,13 @@ class Packets {
     size_t size = 0;
     for (const std::byte b : lacing) size += static_cast<size_t>(b);
     const Bytes body = in.bytes(size);
-    if (in.failed()) return bad("truncated within a page");
-    if (sum != checksum(file.subspan(begin, file.size() - in.left() - begin))) return bad("the page at byte " + std::to_string(begin) + " has another checksum than its bytes");
+    if (in.failed()) return bad_vorbis("truncated within a page");
+    if (sum != checksum(file.subspan(begin, file.size() - in.left() - begin))) return bad_vorbis("the page at byte " + std::to_string(begin) + " has another checksum than its bytes");
     if (number == 0) stream_ = stream;
     if (stream != stream_ || ((flags & 2) != 0) != (number == 0))
       return Status(Code::Unsupported, "ogg: more than one stream, expected one of Vorbis");
     if (at_ == kCount) return ok();
-    if (sequence != number || ((flags & 1) != 0) != is_open_) return bad("a page of the headers is missing");
+    if (sequence != number || ((flags & 1) != 0) != is_open_) return bad_vorbis("a page of the headers is missing");
     add(lacing, body);
     return ok();
   }
@@ -134,26 +134,26 @@ Status skip_lengths(Bits& in, uint32_t entries) {
   uint32_t length = in.take(5) + 1;
   for (uint32_t i = 0; i < entries; ++length) {
     const uint32_t count = in.take(bits_of(entries - i));
-    if (length > 32 || count > entries - i || in.failed()) return bad("a book of codes has lengths that do not add up");
+    if (length > 32 || count > entries - i || in.failed()) return bad_vorbis("a book of codes has lengths that do not add up");
     i += count;
   }
   return ok();
 }
 
 Result<Book> read_book(Bits& in) {
-  if (in.take(24) != 0x564342) return bad("a book of codes does not begin as one");
+  if (in.take(24) != 0x564342) return bad_vorbis("a book of codes does not begin as one");
   const uint32_t dim = in.take(16), entries = in.take(24);
-  if (dim == 0 || entries == 0 || bits_of(dim) + bits_of(entries) > 24) return bad("a book of codes has " + std::to_string(entries) + " entries of " + std::to_string(dim));
+  if (dim == 0 || entries == 0 || bits_of(dim) + bits_of(entries) > 24) return bad_vorbis("a book of codes has " + std::to_string(entries) + " entries of " + std::to_string(dim));
   MLC_RETURN_IF_ERROR(skip_lengths(in, entries));
   const uint32_t kind = in.take(4);
-  if (kind > 2) return bad("a book of codes is of kind " + std::to_string(kind));
+  if (kind > 2) return bad_vorbis("a book of codes is of kind " + std::to_string(kind));
   if (kind > 0) {
     in.skip(64);
     const uint64_t width = in.take(4) + 1;
     in.skip(1);
     in.skip(width * (kind == 1 ? uint64_t{values_of_lattice(entries, dim)} : uint64_t{entries} * dim));
   }
-  if (in.failed()) return bad("truncated in the books of codes");
+  if (in.failed()) return bad_vorbis("truncated in the books of codes");
   return Book{entries, uint64_t{entries} * dim};
 }
 
@@ -171,7 +171,7 @@ Result<SoundHeader> vorbis_header(Bytes file) {
   Bits in(packets[2].subspan(7));
   uint64_t largest = 0;
   MemoryNeed need;
-  need.add(kFixedMemory).add(packets[1].size(), 12);
+  need.add(kVorbisMemory).add(packets[1].size(), 12);
   for (uint32_t left = in.take(8) + 1; left > 0; --left) {
     MLC_ASSIGN(const Book book, read_book(in));
     need.add(book.entries, kPerEntry).add(book.elements, kPerElement);

@@ -11,10 +11,10 @@ namespace {
 
 enum : uint32_t { kPcm = 1, kFloat = 3, kExtensible = 0xFFFE };
 
-Status bad(std::string what) { return Status(Code::Malformed, "wav: " + std::move(what)); }
+Status bad_wav(std::string what) { return Status(Code::Malformed, "wav: " + std::move(what)); }
 
 Status parse_format(Bytes chunk, PcmFormat& f) {
-  if (chunk.size() < 16) return bad("a format chunk of " + std::to_string(chunk.size()) + " bytes");
+  if (chunk.size() < 16) return bad_wav("a format chunk of " + std::to_string(chunk.size()) + " bytes");
   ByteCursor in(chunk);
   uint32_t kind = in.take<uint16_t>();
   f.channels = in.take<uint16_t>();
@@ -24,7 +24,7 @@ Status parse_format(Bytes chunk, PcmFormat& f) {
   f.bits = in.take<uint16_t>();
   if (kind == kExtensible) {
     // The real code is the first two bytes of the sub-format's GUID.
-    if (chunk.size() < 40) return bad("an extensible format chunk of " + std::to_string(chunk.size()) + " bytes");
+    if (chunk.size() < 40) return bad_wav("an extensible format chunk of " + std::to_string(chunk.size()) + " bytes");
     kind = in.at(24).take<uint16_t>();
   }
   f.is_float = kind == kFloat;
@@ -33,17 +33,17 @@ Status parse_format(Bytes chunk, PcmFormat& f) {
   if (!known)
     return Status(Code::Unsupported, "wav: format " + std::to_string(kind) + " with " + std::to_string(f.bits) +
                                          " bits, expected PCM of 8, 16, 24, 32 or float of 32, 64");
-  if (f.channels == 0 || f.rate == 0) return bad("no channels or no sample rate");
-  if (block != f.frame_bytes()) return bad("block size and channels do not agree");
+  if (f.channels == 0 || f.rate == 0) return bad_wav("no channels or no sample rate");
+  if (block != f.frame_bytes()) return bad_wav("block size and channels do not agree");
   return ok();
 }
 
 Result<Audio> convert(Bytes data, const PcmFormat& f, Channels channels, const DecodeLimits& limits) {
   const size_t block = f.frame_bytes();
-  if (data.size() % block) return bad("the data ends within a sample");
+  if (data.size() % block) return bad_wav("the data ends within a sample");
   uint64_t frames = data.size() / block;
   if (frames * f.channels > kMaxSamples)
-    return bad(std::to_string(frames * f.channels) + " samples, at most " + std::to_string(kMaxSamples));
+    return bad_wav(std::to_string(frames * f.channels) + " samples, at most " + std::to_string(kMaxSamples));
   std::vector<int64_t> shape = {static_cast<int64_t>(frames)};
   if (channels == Channels::Keep) shape.push_back(f.channels);
   const uint64_t samples = frames * (channels == Channels::Keep ? f.channels : 1);
@@ -95,7 +95,7 @@ Result<Audio> decode_wav(Bytes file, Channels channels, const DecodeLimits& limi
   ByteCursor in(file);
   const bool is_riff = in.text(4) == "RIFF";
   in.skip(4);
-  if (!is_riff || in.text(4) != "WAVE") return bad("the file does not begin as one");
+  if (!is_riff || in.text(4) != "WAVE") return bad_wav("the file does not begin as one");
   PcmFormat format;
   bool have_format = false;
   // Chunks one after the other, each padded to an even size. The RIFF size is ignored, as many writers get it wrong.
@@ -103,17 +103,17 @@ Result<Audio> decode_wav(Bytes file, Channels channels, const DecodeLimits& limi
     const std::string_view tag = in.text(4);
     const auto size = in.take<uint32_t>();
     const Bytes chunk = in.bytes(size);
-    if (in.failed()) return bad("truncated in chunk '" + std::string(tag == "data" ? "data" : "?") + "'");
+    if (in.failed()) return bad_wav("truncated in chunk '" + std::string(tag == "data" ? "data" : "?") + "'");
     if (tag == "fmt ") {
       MLC_RETURN_IF_ERROR(parse_format(chunk, format));
       have_format = true;
     } else if (tag == "data") {
-      if (!have_format) return bad("data before its format");
+      if (!have_format) return bad_wav("data before its format");
       return convert(chunk, format, channels, limits.beyond(file));
     }
     in.skip(size % 2);
   }
-  return bad("no data chunk");
+  return bad_wav("no data chunk");
 }
 
 }  // namespace mlc::io

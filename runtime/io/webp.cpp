@@ -13,7 +13,7 @@
 namespace mlc::io {
 namespace {
 
-constexpr uint64_t kFixedMemory = 256 << 10;
+constexpr uint64_t kWebpMemory = 256 << 10;
 
 // Calls `take(tag, bytes)` for the chunks of the file: tag, length, bytes, and one more where the length is odd. The last
 // may be cut off.
@@ -43,7 +43,7 @@ int stored_orientation(Bytes file) {
 // pictures of its transforms and codes have one pixel for 16, three of them; alpha is kept twice; rows of macroblocks.
 Status working_memory(Bytes file, const Raster& r, bool is_lossless, MemoryNeed& need) {
   const uint64_t pixels = r.num_pixels();
-  need.add(kFixedMemory).add(static_cast<uint64_t>(r.width), 256);
+  need.add(kWebpMemory).add(static_cast<uint64_t>(r.width), 256);
   if (!is_lossless && r.channels == 4) need.add(pixels, 2);
   // The first picture counts, and the last alpha in front of it.
   Bytes stream;

@@ -13,7 +13,7 @@
 namespace mlc::pipeline {
 namespace {
 
-std::string quoted(std::string_view s) { return "'" + std::string(s) + "'"; }
+std::string quoted_name(std::string_view s) { return "'" + std::string(s) + "'"; }
 
 std::string listed(const std::vector<std::string>& words) {
   std::string all;
@@ -120,7 +120,7 @@ Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> gi
   const auto nameless = std::count_if(given.begin(), given.end(), [](const GivenInput& g) { return g.name.empty(); });
   if (nameless > 0) {
     std::string names;
-    for (ValueId id : p.inputs) names += (names.empty() ? "" : ", ") + quoted(p.value(id).name);
+    for (ValueId id : p.inputs) names += (names.empty() ? "" : ", ") + quoted_name(p.value(id).name);
     problems.push_back(counted(static_cast<uint64_t>(nameless), "input") + " without a name, and the pipeline takes " + names);
   }
   for (GivenInput& g : given) {
@@ -128,9 +128,9 @@ Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> gi
     auto is_it = [&](ValueId id) { return p.value(id).name == g.name; };
     auto found = std::find_if(p.inputs.begin(), p.inputs.end(), is_it);
     if (found == p.inputs.end())
-      problems.push_back(quoted(g.name) + " is no input of the pipeline");
+      problems.push_back(quoted_name(g.name) + " is no input of the pipeline");
     else if (of_value[*found])
-      problems.push_back(quoted(g.name) + " given twice");
+      problems.push_back(quoted_name(g.name) + " given twice");
     else
       of_value[*found] = &g;
   }

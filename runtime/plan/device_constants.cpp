@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kBlockBytes = uint64_t{256} << 20;
 
-uint64_t padded(uint64_t bytes) { return checked_align(std::max<uint64_t>(bytes, 1), 256).value_or(UINT64_MAX); }
+uint64_t padded_constant(uint64_t bytes) { return checked_align(std::max<uint64_t>(bytes, 1), 256).value_or(UINT64_MAX); }
 
 }  // namespace
 
@@ -26,7 +26,7 @@ Status DeviceConstants::acquire(std::span<Wanted> wanted, const Constants& const
     size_t last = first;
     uint64_t bytes = 0;
     for (; last < missing.size(); ++last) {
-      const auto all = checked_add(bytes, padded(missing[last]->bytes));
+      const auto all = checked_add(bytes, padded_constant(missing[last]->bytes));
       if (last > first && (!all || *all > std::min(kBlockBytes, link_.device().limits().allocation_bytes))) break;
       bytes = all.value_or(UINT64_MAX);
     }
@@ -36,7 +36,7 @@ Status DeviceConstants::acquire(std::span<Wanted> wanted, const Constants& const
     for (; first < last; ++first) {
       Wanted& w = *missing[first];
       w.at = {block->get(), at, w.bytes};
-      at += padded(w.bytes);
+      at += padded_constant(w.bytes);
       MLC_ASSIGN(const std::byte* from, constants.acquire(w.tensor, w.copy));
       MLC_RETURN_IF_ERROR(link_.upload(w.at, from, &meter));
     }

@@ -9,24 +9,24 @@
 namespace mlc::probe {
 namespace {
 
-constexpr unsigned long kAtHwcap = 16, kAtHwcap2 = 26;
+constexpr unsigned long kA64Hwcap = 16, kA64Hwcap2 = 26;
 
-struct Row {
+struct A64Row {
   Feature feature;
   uint64_t hwcap, hwcap2;  // all of these bits
 };
-constexpr uint64_t bit(unsigned n) { return uint64_t{1} << n; }
+constexpr uint64_t hwcap_bit(unsigned n) { return uint64_t{1} << n; }
 
-constexpr Row kRows[] = {
-    {Feature::A64Fp, bit(0), 0},
-    {Feature::A64Asimd, bit(1), 0},
-    {Feature::A64Fp16, bit(9) | bit(10), 0},
-    {Feature::A64Dotprod, bit(20), 0},
-    {Feature::A64I8mm, 0, bit(13)},
-    {Feature::A64Bf16, 0, bit(14)},
-    {Feature::A64Sve, bit(22), 0},
-    {Feature::A64Sve2, bit(22), bit(1)},
-    {Feature::A64Bti, 0, bit(17)},
+constexpr A64Row kA64Rows[] = {
+    {Feature::A64Fp, hwcap_bit(0), 0},
+    {Feature::A64Asimd, hwcap_bit(1), 0},
+    {Feature::A64Fp16, hwcap_bit(9) | hwcap_bit(10), 0},
+    {Feature::A64Dotprod, hwcap_bit(20), 0},
+    {Feature::A64I8mm, 0, hwcap_bit(13)},
+    {Feature::A64Bf16, 0, hwcap_bit(14)},
+    {Feature::A64Sve, hwcap_bit(22), 0},
+    {Feature::A64Sve2, hwcap_bit(22), hwcap_bit(1)},
+    {Feature::A64Bti, 0, hwcap_bit(17)},
 };
 
 // The vector length belongs to the thread that asks; workers ask again.
@@ -39,12 +39,12 @@ FeatureAnswer vector_length(const Sources& s, int option, const char* name) {
 }  // namespace
 
 void probe_a64(const Sources& s, const Options&, Record& record) {
-  const auto hwcap = s.auxv(kAtHwcap), hwcap2 = s.auxv(kAtHwcap2);
+  const auto hwcap = s.auxv(kA64Hwcap), hwcap2 = s.auxv(kA64Hwcap2);
   char line[80];
   std::snprintf(line, sizeof line, "hwcap %llx hwcap2 %llx", static_cast<unsigned long long>(hwcap.value_or(0)),
                 static_cast<unsigned long long>(hwcap2.value_or(0)));
   record.raw.push_back(line);
-  for (const Row& row : kRows) {
+  for (const A64Row& row : kA64Rows) {
     const std::string mechanism(kFeatures[feature_index(row.feature)].mechanism);
     if ((row.hwcap && !hwcap) || (row.hwcap2 && !hwcap2)) {
       record[row.feature] = {Answer::Unknown, 0, mechanism + ": not passed by the kernel"};

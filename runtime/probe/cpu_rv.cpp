@@ -10,16 +10,16 @@
 namespace mlc::probe {
 namespace {
 
-constexpr unsigned long kAtHwcap = 16;
+constexpr unsigned long kRvHwcap = 16;
 constexpr int64_t kKeyBaseBehavior = 3, kKeyImaExt0 = 4;
 constexpr int kPrRiscvVGetControl = 70;
 
-struct Row {
+struct RvRow {
   Feature feature;
   unsigned key, bit;
   char letter;  // in AT_HWCAP, or 0
 };
-constexpr Row kRows[] = {
+constexpr RvRow kRvRows[] = {
     {Feature::RvI, 3, 0, 'i'},  {Feature::RvM, 3, 0, 'm'},  {Feature::RvA, 3, 0, 'a'},  {Feature::RvF, 4, 0, 'f'},
     {Feature::RvD, 4, 0, 'd'},  {Feature::RvC, 4, 1, 'c'},  {Feature::RvV, 4, 2, 0},    {Feature::RvZba, 4, 3, 0},
     {Feature::RvZbb, 4, 4, 0},  {Feature::RvZbs, 4, 5, 0},  {Feature::RvZvfh, 4, 30, 0},
@@ -37,7 +37,7 @@ void check_thread_vector(const Sources& s, FeatureAnswer& v) {
 void probe_rv(const Sources& s, const Options& options, Record& record) {
   HwprobePair pairs[2] = {{kKeyBaseBehavior, 0}, {kKeyImaExt0, 0}};
   const int error = s.hwprobe(pairs, record.topology.allowed_cpus);
-  const auto hwcap = s.auxv(kAtHwcap);
+  const auto hwcap = s.auxv(kRvHwcap);
   char line[112];
   std::snprintf(line, sizeof line, "hwprobe errno %d, %lld=%llx %lld=%llx, hwcap %llx", error,
                 static_cast<long long>(pairs[0].key), static_cast<unsigned long long>(pairs[0].value),
@@ -45,7 +45,7 @@ void probe_rv(const Sources& s, const Options& options, Record& record) {
                 static_cast<unsigned long long>(hwcap.value_or(0)));
   record.raw.push_back(line);
 
-  for (const Row& row : kRows) {
+  for (const RvRow& row : kRvRows) {
     FeatureAnswer& out = record[row.feature];
     const HwprobePair& pair = pairs[row.key == 3 ? 0 : 1];
     const std::string key_text = compose("hwprobe key {}[{}]", row.key, row.bit);

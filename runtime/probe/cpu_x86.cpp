@@ -13,7 +13,7 @@ namespace {
 enum class Reg : uint8_t { Eax, Ebx, Ecx, Edx };
 enum class State : uint8_t { None, Y, Z, T };  // XCR0 components the feature needs, each set complete
 
-struct Row {
+struct X86Row {
   Feature feature;
   uint32_t leaf, subleaf;
   Reg reg;
@@ -23,7 +23,7 @@ struct Row {
 
 constexpr uint32_t bit(unsigned n) { return uint32_t{1} << n; }
 
-constexpr Row kRows[] = {
+constexpr X86Row kX86Rows[] = {
     {Feature::X86Base, 1, 0, Reg::Edx, bit(0) | bit(8) | bit(15) | bit(23) | bit(24) | bit(25) | bit(26), State::None},
     {Feature::X86Sse3, 1, 0, Reg::Ecx, bit(0), State::None},
     {Feature::X86Ssse3, 1, 0, Reg::Ecx, bit(9), State::None},
@@ -113,7 +113,7 @@ StateBits state_bits(State s) {
 }
 
 // One CPU's answers. `xcr0` is none when OSXSAVE is clear.
-FeatureAnswer answer_of(const Row& row, const Leaves& leaves, std::optional<uint64_t> xcr0) {
+FeatureAnswer answer_of(const X86Row& row, const Leaves& leaves, std::optional<uint64_t> xcr0) {
   const std::string mechanism(kFeatures[feature_index(row.feature)].mechanism);
   const CpuidRegs* regs = leaves.find(row.leaf, row.subleaf);
   if (!regs) return {Answer::Unknown, 0, mechanism + ": leaf above the maximum"};
@@ -173,13 +173,13 @@ void probe_x86(const Sources& s, const Options&, Record& record) {
                 osxsave ? "" : " (osxsave 0)");
   record.raw.push_back(line);
 
-  for (const Row& row : kRows) record[row.feature] = answer_of(row, first, xcr0);
+  for (const X86Row& row : kX86Rows) record[row.feature] = answer_of(row, first, xcr0);
 
   // More than one type of core: only what every allowed CPU has. XCR0 is one for the whole system.
   if (first.max_basic >= 7 && (first.l7.edx & bit(15))) {
     for (int cpu : record.topology.allowed_cpus) {
       const Leaves other = read_leaves(s, cpu);
-      for (const Row& row : kRows) {
+      for (const X86Row& row : kX86Rows) {
         FeatureAnswer& known = record[row.feature];
         if (known.answer != Answer::Yes) continue;
         FeatureAnswer here = answer_of(row, other, xcr0);

@@ -7,7 +7,7 @@ namespace mlc::targets::spirv {
 
 namespace {
 constexpr uint32_t kMaxCells = 1u << 24;  // elements of an array
-constexpr uint32_t kScalarsAt = 16;
+constexpr uint32_t kScalarsOffset = 16;
 }  // namespace
 
 const Verifier::Thing* Verifier::type(Id id) {
@@ -186,7 +186,7 @@ void Verifier::check_push(Id id, const Thing& held) {
   const auto& offsets = decorations_[id].offsets;
   for (uint32_t m = 0; m < held.count; ++m) {
     const auto at = offsets.find(m);
-    if (!is_int(members[m], m < 2 ? 32 : 64) || at == offsets.end() || at->second != (m < 2 ? 4 * m : kScalarsAt + 8 * (m - 2)))
+    if (!is_int(members[m], m < 2 ? 32 : 64) || at == offsets.end() || at->second != (m < 2 ? 4 * m : kScalarsOffset + 8 * (m - 2)))
       return fail("push constant " + std::to_string(m) + " lies elsewhere");
   }
 }

@@ -77,17 +77,17 @@ class ChannelMagnitudes {
 };
 
 // Rows, columns and channels of what may be a picture.
-struct Picture {
+struct DrawnPicture {
   Axis rows, columns, channels;
 
-  static std::optional<Picture> of(DType dtype, const std::vector<int64_t>& shape) {
+  static std::optional<DrawnPicture> of(DType dtype, const std::vector<int64_t>& shape) {
     constexpr int64_t kLeast = 8;
     const size_t rank = shape.size();
     if (rank != 4 && !(rank == 3 && dtype == DType::U8)) return std::nullopt;
     const auto fits = [&](size_t rows, size_t columns, size_t channels) {
       return shape[rows] >= kLeast && shape[columns] >= kLeast && (shape[channels] == 1 || shape[channels] == 3);
     };
-    const auto made = [&](size_t rows, size_t columns, size_t channels) { return Picture{axis_of(shape, rows), axis_of(shape, columns), axis_of(shape, channels)}; };
+    const auto made = [&](size_t rows, size_t columns, size_t channels) { return DrawnPicture{axis_of(shape, rows), axis_of(shape, columns), axis_of(shape, channels)}; };
     if (rank == 4 && fits(2, 3, 1)) return made(2, 3, 1);
     if (fits(rank - 3, rank - 2, rank - 1)) return made(rank - 3, rank - 2, rank - 1);
     return std::nullopt;
@@ -124,7 +124,7 @@ nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed, const
   const Interval interval = how == Draw::Ones ? Interval{1, 1} : interval_of(dtype, bounds);
   const uint64_t choices = static_cast<uint64_t>(interval.hi - interval.lo) + 1;
   const bool is_bounded = is_real && bounds.range.is_bounded() && !bounds.is_summed;
-  const auto picture = is_free(bounds) ? Picture::of(dtype, tensor.shape) : std::nullopt;
+  const auto picture = is_free(bounds) ? DrawnPicture::of(dtype, tensor.shape) : std::nullopt;
   const ChannelMagnitudes channels(tensor.shape, seed);
   for (uint64_t k = 0; k < count; ++k) {
     const uint64_t random = hashed(seed << 32 ^ k);

@@ -84,9 +84,9 @@ bool is_better(const ValueBounds& a, const ValueBounds& b) {
 }  // namespace
 
 int64_t admissible(const ir::Sym* sym, int64_t wanted) {
-  const int64_t clamped = std::clamp(wanted, std::max<int64_t>(sym->lo, 0), sym->hi);
-  const int64_t below = clamped / sym->multiple * sym->multiple;
-  return below >= sym->lo ? below : below + sym->multiple;
+  const int64_t lo = std::max<int64_t>(sym->lo, 0), multiple = std::max<int64_t>(sym->multiple, 1);
+  const int64_t clamped = std::clamp(wanted, lo, std::max(lo, sym->hi)), below = clamped / multiple * multiple;
+  return below >= lo ? below : below + multiple;
 }
 
 SizeFinder::SizeFinder(const nest::Function& function) : extents_(input_symbols(function)), batch_(batch_symbols(function)), indices_(function) {

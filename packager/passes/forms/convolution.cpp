@@ -42,19 +42,6 @@ const Expr* only_fold(const Expr* value) {
   return folds == 1 ? fold : nullptr;
 }
 
-void add_conjuncts(const Expr* e, std::vector<const Expr*>& out) {
-  std::unordered_set<const Expr*> seen;
-  std::vector<const Expr*> open;
-  if (e) open.push_back(e);
-  while (!open.empty()) {
-    const Expr* term = open.back();
-    open.pop_back();
-    if (!seen.insert(term).second) continue;
-    if (term->op != Op::And) out.push_back(term);
-    else open.insert(open.end(), term->args.rbegin(), term->args.rend());
-  }
-}
-
 class Recogniser {
  public:
   Recogniser(ir::Context& ctx, const nest::Function& f) : ctx_(ctx), f_(f) {}

@@ -51,7 +51,7 @@ Result<HostTensor> linear(const HostTensor& in, int64_t height, int64_t width) {
   return out;
 }
 
-Result<HostTensor> nearest(const HostTensor& in, int64_t height, int64_t width) {
+Result<HostTensor> opencv_nearest(const HostTensor& in, int64_t height, int64_t width) {
   int64_t channels = in.shape[2];
   MLC_ASSIGN(HostTensor out, HostTensor::zeros(DType::U8, {height, width, channels}));
   auto position = [](int64_t i, int64_t size, double scale) {
@@ -74,7 +74,7 @@ Result<HostTensor> resize_opencv(const HostTensor& in, int64_t height, int64_t w
   if (in.dtype != DType::U8 || in.shape.size() != 3 || in.data.size() == 0)
     return Status(Code::InputMismatch, "resize takes u8 [h, w, c], found " + type_text(in.dtype, in.shape));
   if (in.shape[0] == height && in.shape[1] == width) return in.clone();
-  return kernel == Kernel::Nearest ? nearest(in, height, width) : linear(in, height, width);
+  return kernel == Kernel::Nearest ? opencv_nearest(in, height, width) : linear(in, height, width);
 }
 
 }  // namespace mlc::pipeline::reference

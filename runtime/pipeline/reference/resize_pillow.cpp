@@ -118,7 +118,7 @@ std::vector<int64_t> nearest_positions(int64_t in, int64_t out) {
   return positions;
 }
 
-Result<HostTensor> nearest(const HostTensor& in, int64_t height, int64_t width) {
+Result<HostTensor> pillow_nearest(const HostTensor& in, int64_t height, int64_t width) {
   int64_t channels = in.shape[2];
   MLC_ASSIGN(HostTensor out, HostTensor::zeros(DType::U8, {height, width, channels}));
   auto rows = nearest_positions(in.shape[0], height), columns = nearest_positions(in.shape[1], width);
@@ -137,7 +137,7 @@ Result<HostTensor> resize_pillow(const HostTensor& in, int64_t height, int64_t w
   if (in.dtype != DType::U8 || in.shape.size() != 3 || in.data.size() == 0)
     return Status(Code::InputMismatch, "resize takes u8 [h, w, c], found " + type_text(in.dtype, in.shape));
   if (in.shape[0] == height && in.shape[1] == width) return in.clone();
-  if (kernel == Kernel::Nearest) return nearest(in, height, width);
+  if (kernel == Kernel::Nearest) return pillow_nearest(in, height, width);
   MLC_ASSIGN(HostTensor wide, in.shape[1] == width ? in.clone() : pass(in, 1, width, kernel));
   return wide.shape[0] == height ? Result<HostTensor>(std::move(wide)) : pass(wide, 0, height, kernel);
 }

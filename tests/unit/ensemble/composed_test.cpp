@@ -37,7 +37,7 @@ struct Both {  // machines 0 and 1 together
     std::vector<Staged> all;
     std::vector<uint32_t> place(whole.functions.size(), staged.stages[0].part);
     if (staged.stages.size() > 1) all.push_back(staged);
-    auto composition = compose({whole, whole}, all, place);
+    auto composition = compose_plan({whole, whole}, all, place);
     REQUIRE_MESSAGE(composition.ok(), (composition.ok() ? std::string() : composition.status().message));
     front = std::move(composition->front);
     std::vector<Part> parts;

@@ -28,7 +28,7 @@ struct Crew {
   // A stage for each machine, if there are stages; else `whole` is the place of all of it.
   Crew(size_t count, const std::vector<Stage>& stages, const Place& whole) {
     const Plan plan = test::plan_of(test::kPlan);
-    auto composition = compose(std::vector<Plan>(count, plan), stages.empty() ? std::vector<Staged>() : std::vector<Staged>{{0, stages}},
+    auto composition = compose_plan(std::vector<Plan>(count, plan), stages.empty() ? std::vector<Staged>() : std::vector<Staged>{{0, stages}},
                                std::vector<uint32_t>(plan.functions.size(), 0));
     REQUIRE_MESSAGE(composition.ok(), (composition.ok() ? std::string() : composition.status().message));
     front = std::move(composition->front);

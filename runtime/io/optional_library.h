@@ -1,0 +1,35 @@
+// A library of the machine that is looked for when a file first needs it.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <string>
+#include <type_traits>
+
+namespace mlc::io {
+
+template <class Functions>
+struct OptionalLibrary {
+  Functions functions;
+  std::string missing;  // why it cannot be used; empty: it can
+};
+
+// `each` is called with a visitor (field of the functions, name), once for every function that is needed. The library is never
+// closed: it is looked for once.
+template <class Functions, class Each>
+OptionalLibrary<Functions> load_library(const char* file, Each&& each) {
+  OptionalLibrary<Functions> loaded;
+  void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char* why = ::dlerror();
+    loaded.missing = why ? why : "it cannot be loaded";
+    return loaded;
+  }
+  each(loaded.functions, [&](auto& field, const char* name) {
+    field = reinterpret_cast<std::remove_reference_t<decltype(field)>>(::dlsym(library, name));
+    if (!field) loaded.missing = std::string("it has no ") + name;
+  });
+  return loaded;
+}
+
+}  // namespace mlc::io
