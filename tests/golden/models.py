@@ -96,18 +96,14 @@ def compare(case, mlrun, container, variant, work, tolerance):
     return worst
 
 
-def decode_speech(mlpack, mlrun, shared, work, target):
-    """Spoken samples to tokens, greedily, in every native variant: exactly those that ONNX Runtime gives.
+def decode_speech(mlrun, shared, work):
+    """Spoken samples to tokens, greedily, in every native variant of the containers in `work`: exactly those that ONNX Runtime gives.
 
     Each from the recorded output of the encoder, "go forward ten meters" from the sound itself as well. The third word
     of the other sample hangs on 0.04 to 0.12 between two tokens, by ONNX Runtime's own account, which is less than the
     rounding of an encoder that quantises as it runs.
     """
-    containers = {}
-    for half in ("encoder", "decoder"):
-        name = f"moonshine_tiny_{half}_int8"
-        containers[half] = os.path.join(work, name + ".mlc")
-        run([mlpack, "build", os.path.join(shared, "models", name + ".onnx"), "-o", containers[half], "--target", target])
+    containers = {half: os.path.join(work, f"moonshine_tiny_{half}_int8.mlc") for half in ("encoder", "decoder")}
     decoded = 0
     for case in sorted(glob.glob(os.path.join(shared, "models/expected/moonshine_tiny_decoder_int8.speech_*.npz"))):
         with np.load(case) as arrays, np.load(case.replace("decoder", "encoder")) as sound:
@@ -230,7 +226,7 @@ def main():
         whole = [] if args.model else [
             ("PORTABLE MODELS 2026 read", "ppocr_v4_rec", lambda: read_line(mlpack, mlrun, args.shared, args.examples, work, args.target)),
             ("a page read", "ppocr_v4_det", lambda: read_page(mlpack, mlrun, args.shared, args.examples, work, args.target.split(",")[0])),
-            ("speech decoded", "moonshine_tiny_decoder_int8", lambda: decode_speech(mlpack, mlrun, args.shared, work, args.target))]
+            ("speech decoded", "moonshine_tiny_decoder_int8", lambda: decode_speech(mlrun, args.shared, work))]
         for what, model, check in whole:
             if not os.path.exists(os.path.join(args.shared, "models", model + ".onnx")):
                 print(f"skipped: {what} (no {model} here)")

@@ -1,7 +1,7 @@
 """Tokenizers against the library `tokenizers`: they are trained here, on text of the Debian system and generated lines, and
 both encode the same lines. Ids, type ids, offsets, word ids and masks must be equal, and the text that ids are decoded to.
 
-    tokenizer_test.py BUILD_BIN [--lines N] [--family NAME] [--speed]
+    tokenizer_test.py BUILD_BIN [--lines N] [--trained-on N] [--family NAME] [--speed]
 
 Skipped (77) where `tokenizers` is neither installed nor to be had from PyPI: tests/unit/tokenizer has vectors of it.
 """
@@ -553,6 +553,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin", type=pathlib.Path)
     parser.add_argument("--lines", type=int, default=10_000)
+    parser.add_argument("--trained-on", type=int, default=6000, metavar="LINES", help="of what tokenizers are made")
     parser.add_argument("--family")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
@@ -562,7 +563,7 @@ def main():
         print(f"skipped: tokenizers {VERSION} is not installed and cannot be had from PyPI")
         return 77
     lines = lines_of(args.lines, args.seed)
-    sample = [line for line in lines_of(6000, args.seed + 1) if len(line) < 200]  # tokens become as long as words
+    sample = [line for line in lines_of(args.trained_on, args.seed + 1) if len(line) < 200]  # tokens become as long as words
     failed = 0
     s = import_library("sentencepiece", SENTENCEPIECE, args.bin.parent)
     if s is None:
