@@ -158,10 +158,22 @@ Status FileWriter::write(Bytes bytes) {
   return ok();
 }
 
+Status FileWriter::write_first(Bytes bytes) {
+  assert(file_ && file_ != stdout && "what went to standard output stays");
+  if (std::fseek(file_, 0, SEEK_SET) != 0) return io_error(path_, "write");
+  MLC_RETURN_IF_ERROR(write(bytes));
+  return std::fseek(file_, 0, SEEK_END) == 0 ? ok() : io_error(path_, "write");
+}
+
 Status FileWriter::sync() {
   assert(file_ && "sync after commit");
   if (std::fflush(file_) != 0) return io_error(path_, "write");
   return file_ == stdout || ::fsync(::fileno(file_)) == 0 ? ok() : io_error(path_, "write");
+}
+
+Status FileWriter::rename(const std::string& path) {
+  MLC_ASSIGN(path_, behind_links(path));
+  return ok();
 }
 
 Status FileWriter::commit() {
@@ -172,7 +184,7 @@ Status FileWriter::commit() {
   Status failed = good ? ok() : io_error(path_, "write");
   if (std::fclose(f) != 0 && good) return io_error(path_, "write");
   if (!good) return failed;
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return io_error(path_, "write");
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return io_error(path_, "write");
   temporary_.clear();
   return ok();
 }

@@ -73,9 +73,13 @@ class FileWriter {
   ~FileWriter();
 
   Status write(Bytes bytes);
+  // In place of as many bytes that were written first; what is written later stands behind all others. Not to standard output.
+  Status write_first(Bytes bytes);
   // What was written is in the file, on the disk. For a process that leaves `commit` to another one.
   Status sync();
   Status commit();
+  // Another name in the same folder, for one that is known only when all is written. Before `commit`.
+  Status rename(const std::string& path);
 
  private:
   FileWriter() = default;

@@ -5,6 +5,7 @@
 
 #include "runtime/cli/answers.h"
 #include "runtime/cli/stream/stream_sound.h"
+#include "runtime/pipeline/joined_sound.h"
 #include "runtime/pipeline/stream_run.h"
 
 namespace mlc::cli {
@@ -36,7 +37,36 @@ Status print_line(const std::string& line) {
   return is_written ? ok() : Status(Code::NotFound, "the answer could not be written to standard output");
 }
 
+// The sound that the chunks make together, as a file that gets longer.
+class SoundOutput {
+ public:
+  explicit SoundOutput(io::FileWriter* file) : file_(file) {}
+
+  // Takes it from the answers: the others are shown.
+  Status take(std::vector<pipeline::Answer>& answers) {
+    if (!file_) return ok();
+    const auto answer = std::find_if(answers.begin(), answers.end(), [](const auto& a) { return std::holds_alternative<pipeline::SoundFile>(a.value); });
+    if (answer == answers.end()) return Status(Code::Internal, "no sound among the answers");
+    const bool is_first = sound_.about().channels == 0;
+    MLC_ASSIGN(const Bytes samples, sound_.add(std::get<pipeline::SoundFile>(answer->value), answer->name));
+    if (is_first) MLC_RETURN_IF_ERROR(file_->write(sound_.header()));
+    MLC_RETURN_IF_ERROR(file_->write(samples));
+    answers.erase(answer);
+    return ok();
+  }
+  Status finish() {
+    if (!file_) return ok();
+    MLC_RETURN_IF_ERROR(file_->write_first(sound_.header()));
+    return file_->sync();
+  }
+
+ private:
+  io::FileWriter* file_;
+  pipeline::JoinedSound sound_;
+};
+
 Status print_chunk(const StreamWork& work, const pipeline::Chunk& chunk, pipeline::AnswerBudget& budget) {
+  if (chunk.answers.empty() && !work.as_json) return ok();
   const double start_s = static_cast<double>(chunk.start) / pipeline_of(work).stream->rate;
   if (!work.as_json) {
     MLC_ASSIGN(const std::string text, text_of(chunk.answers, budget));
@@ -58,6 +88,13 @@ Status check_stream(const StreamWork& work) {
   if (!pipeline_of(work).stream)
     return Status(Code::Usage, "--stream: pipeline '{}' has no 'stream', and runs once over its whole inputs", pipeline_of(work).name)
         .hint("leave out --stream");
+  if (work.output.empty()) return ok();
+  if (!work.output.ends_with(".wav"))
+    return Status(Code::Usage, "-o {} with --stream: each chunk is printed when it is there, but for a sound, FILE.wav", work.output)
+        .hint("without --stream, -o writes the answers of all chunks");
+  const pipeline::Pipeline& p = pipeline_of(work);
+  const auto sounds = std::count_if(p.outputs.begin(), p.outputs.end(), [&](pipeline::ValueId id) { return p.value(id).kind == pipeline::ValueKind::Sound; });
+  if (sounds != 1) return Status(Code::Usage, "-o {}: .wav holds one sound, there are {} among the answers", work.output, sounds);
   return ok();
 }
 
@@ -81,8 +118,9 @@ Result<std::unique_ptr<StreamSound>> open_sound(const StreamWork& work, OpenFile
   return sound_of(std::move(reader), format, decoder_of(pipeline_of(work)));
 }
 
-Result<StreamDone> run_chunks(const StreamWork& work, StreamSound& sound, MlcSession* session) {
+Result<StreamDone> run_chunks(const StreamWork& work, StreamSound& sound, MlcSession* session, io::FileWriter* file) {
   StreamDone done;
+  SoundOutput output(file);
   MLC_ASSIGN(pipeline::AnswerBudget all, answer_budget(work.model, work.limits));
   const pipeline::Programs to_open = mlio::programs_of(work.model, session, nullptr, all, done.run_ns);
   MLC_ASSIGN(pipeline::StreamRun stream, pipeline::StreamRun::open(*work.target.pipeline, to_open, all));
@@ -97,11 +135,13 @@ Result<StreamDone> run_chunks(const StreamWork& work, StreamSound& sound, MlcSes
       const pipeline::Programs programs = mlio::programs_of(work.model, session, nullptr, budget, done.run_ns);
       MLC_ASSIGN(pipeline::Chunk chunk, stream.run_chunk(work.top, budget, programs));
       stream.pass(chunk);
+      MLC_RETURN_IF_ERROR(output.take(chunk.answers));
       MLC_RETURN_IF_ERROR(print_chunk(work, chunk, budget));
       ++done.chunks;
     }
   }
   if (done.chunks == 0) return pipeline::no_chunk(*pipeline_of(work).stream, done.samples);
+  MLC_RETURN_IF_ERROR(output.finish());
   return done;
 }
 
