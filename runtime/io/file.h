@@ -50,6 +50,8 @@ class InputFiles {
   Result<HostBuffer> read(const std::string& path, uint64_t most = UINT64_MAX);
   // The same file, not yet read.
   Result<FileReader> reader(const std::string& path);
+  // What was read of standard input, and is the beginning of what `read` gives of it.
+  void give_back(std::vector<std::byte> begun) { begun_ = std::move(begun); }
 
  private:
   struct Ahead {
@@ -61,6 +63,7 @@ class InputFiles {
   std::optional<Ahead> take(const std::string& path);
 
   std::vector<Ahead> ahead_;
+  std::vector<std::byte> begun_;  // of standard input
 };
 
 // Writes beside `path` and renames over it on `commit`, so that nobody sees half a file; removed if never committed.

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/byte_cursor.h"
-#include "runtime/io/pcm.h"
+#include "runtime/io/wav_start.h"
 
 namespace mlc::io {
 namespace {
@@ -90,29 +90,42 @@ Result<std::vector<std::byte>> encode_wav(std::span<const float> samples, int64_
   return file;
 }
 
-Result<Audio> decode_wav(Bytes file, Channels channels, const DecodeLimits& limits) {
-  ByteCursor in(file);
+// Chunks one after the other, each padded to an even size. The RIFF size is ignored, as many writers get it wrong.
+Result<std::optional<WavStart>> wav_start(Bytes begin) {
+  constexpr size_t kHead = 12;
+  ByteCursor in(begin);
+  if (begin.size() < kHead) return std::optional<WavStart>();
   const bool is_riff = in.text(4) == "RIFF";
   in.skip(4);
   if (!is_riff || in.text(4) != "WAVE") return bad_wav("the file does not begin as one");
-  PcmFormat format;
+  WavStart start;
   bool have_format = false;
-  // Chunks one after the other, each padded to an even size. The RIFF size is ignored, as many writers get it wrong.
   while (in.left() >= 8) {
     const std::string_view tag = in.text(4);
     const auto size = in.take<uint32_t>();
-    const Bytes chunk = in.bytes(size);
-    if (in.failed()) return bad_wav("truncated in chunk '" + std::string(tag == "data" ? "data" : "?") + "'");
-    if (tag == "fmt ") {
-      MLC_RETURN_IF_ERROR(parse_format(chunk, format));
-      have_format = true;
-    } else if (tag == "data") {
+    if (tag == "data") {
       if (!have_format) return bad_wav("data before its format");
-      return convert(chunk, format, channels, limits.beyond(file));
+      start.at = in.offset();
+      start.bytes = size;
+      return std::optional(start);
+    }
+    const Bytes chunk = in.bytes(size);
+    if (in.failed()) return std::optional<WavStart>();
+    if (tag == "fmt ") {
+      MLC_RETURN_IF_ERROR(parse_format(chunk, start.format));
+      have_format = true;
     }
     in.skip(size % 2);
   }
-  return bad_wav("no data chunk");
+  return std::optional<WavStart>();
+}
+
+Result<Audio> decode_wav(Bytes file, Channels channels, const DecodeLimits& limits) {
+  MLC_ASSIGN(const std::optional<WavStart> start, wav_start(file));
+  if (!start) return bad_wav("the file ends before its samples");
+  const Bytes behind = file.subspan(start->at);
+  if (start->bytes > behind.size()) return bad_wav("truncated in chunk 'data'");
+  return convert(behind.first(start->bytes), start->format, channels, limits.beyond(file));
 }
 
 }  // namespace mlc::io

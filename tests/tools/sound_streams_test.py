@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 import struct
+import subprocess
 
 from npz_file import read
 from onnx_file import model, node, port
@@ -86,6 +87,44 @@ def what_a_stream_says_of_its_sound(t):
     two = [{"op": "wav_out", "in": "sound", "rate": RATE, "out": "again"}]
     build(t, more=two, outputs=["clean", "again"])
     assert ".wav holds one sound, there are 2 among the answers" in refused("--stream", "-o", "out.wav")
+
+
+def a_sound_on_standard_input_is_answered_as_it_comes(t):
+    build(t)
+    whole = wav(SAMPLES, RATE)
+    t.run("mlrun", "s.mlc", "-i", "s.wav", "-o", "want.wav")
+    want = (t.dir / "want.wav").read_bytes()
+    data = whole[44:]
+    listed = whole[:12] + b"LIST" + struct.pack("<I", 5) + b"abcde\0" + whole[12:]  # of odd length, filled up
+    endless = [whole[:40] + struct.pack("<I", size) + data for size in (0, 0x7FFFF000, 0xFFFFFFFF)]
+    longer = whole + b"LIST\x04\0\0\0abcd"
+    def run(sound, *args, code=0):
+        (t.dir / "out.wav").unlink(missing_ok=True)
+        return subprocess.run([t.bin / "mlrun", "s.mlc", "--stream", "-i", "-", *args], cwd=t.dir, env=t.env, input=sound, capture_output=True, timeout=120)
+    for sound in (whole, listed, *endless, longer):
+        for ways in ([], ["--isolated"]):
+            done = run(sound, "-o", "out.wav", *ways)
+            assert done.returncode == 0 and (t.dir / "out.wav").read_bytes() == want, (sound[:48], done)
+    # The first chunk is answered while the others are still to come.
+    with subprocess.Popen([t.bin / "mlrun", "s.mlc", "--stream", "-i", "speech=-"], cwd=t.dir, env=t.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL) as child:
+        for at in range(0, 44 + 2 * HOP, 5):
+            child.stdin.write(whole[at:min(at + 5, 44 + 2 * HOP)])
+            child.stdin.flush()
+        assert child.stdout.readline().split()[0] == b"0.000"
+        child.stdin.write(whole[44 + 2 * HOP:])
+        child.stdin.close()
+        assert len(child.stdout.read().splitlines()) == 12
+    assert child.returncode == 0
+    # What is cut, of another rate, or no WAV is told.
+    done = run(whole[:-3])
+    assert done.returncode == 4 and b"the sound ends within a sample" in done.stderr and len(done.stdout.splitlines()) == 12, done
+    done = run(whole[:-6])
+    assert done.returncode == 4 and b"truncated in chunk 'data': 6 bytes are missing" in done.stderr and len(done.stdout.splitlines()) == 11, done
+    for sound, code, text in ((whole[:30], 4, b"the file ends before its samples"), (wav(SAMPLES, 2 * RATE), 6, b"the pipeline takes 8000"),
+                              (b"no sound", 6, b"audio/wav"), (b"", 6, b"found an empty file")):
+        done = run(sound)
+        assert done.returncode == code and text in done.stderr, (sound, done)
 
 
 def a_folder_of_sounds_is_answered_by_sounds(t):
@@ -173,5 +212,5 @@ def noise_goes_from_a_recording(t):
 
 
 if __name__ == "__main__":
-    main([rows_overlap_from_chunk_to_chunk, what_a_stream_says_of_its_sound, a_folder_of_sounds_is_answered_by_sounds, mistakes_have_a_place,
+    main([rows_overlap_from_chunk_to_chunk, what_a_stream_says_of_its_sound, a_sound_on_standard_input_is_answered_as_it_comes, a_folder_of_sounds_is_answered_by_sounds, mistakes_have_a_place,
           noise_goes_from_a_recording])

@@ -18,6 +18,17 @@ const pipeline::DecodeAudio& decoder_of(const pipeline::Pipeline& p) {
   return std::get<pipeline::DecodeAudio>(step->what);  // the parser has seen to it
 }
 
+// Is the input standard input, of which the pipeline takes WAV files?
+bool is_wav_to_come(const StreamWork& work) {
+  const std::vector<std::string> names = input_names(work.model, work.target);
+  if (work.input.specs.size() != 1 || names.empty()) return false;
+  const auto spec = io::parse_input_spec(work.input.specs[0], names);
+  if (!spec || spec->kind != io::InputSpec::Kind::File || spec->path != "-" || (!spec->name.empty() && spec->name != names[0])) return false;
+  const pipeline::Pipeline& p = pipeline_of(work);
+  const std::vector<std::string>& accept = p.value(p.stream->input).accept;
+  return std::find(accept.begin(), accept.end(), "audio/wav") != accept.end();
+}
+
 // Everything of a chunk in one line.
 std::string text_line(double start_s, const std::string& text) {
   char start[32];
@@ -100,6 +111,10 @@ Status check_stream(const StreamWork& work) {
 
 Result<std::unique_ptr<StreamSound>> open_sound(const StreamWork& work, OpenFiles& files, InputMemory& memory) {
   if (work.options.pcm.empty()) {
+    if (is_wav_to_come(work)) {
+      MLC_ASSIGN(std::unique_ptr<StreamSound> sound, sound_that_comes(files.inputs, decoder_of(pipeline_of(work))));
+      if (sound) return sound;
+    }
     MLC_ASSIGN(std::vector<NamedTensor> inputs, make_inputs(work.model, work.target, work.input, files.inputs, memory));
     for (NamedTensor& t : inputs)
       if (t.name == pipeline_of(work).value(pipeline_of(work).stream->sound).name) return sound_of(std::move(t.tensor));
