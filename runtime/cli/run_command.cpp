@@ -125,7 +125,7 @@ void add_run_command(Program& program) {
   command.add_option("--input-list", o->list, "answer each file that this file names, a line each; '-': those that standard input names");
   command.add_flag("--json-lines", o->as_json_lines, "answer each file that is given, or that is in a folder, by one line of JSON; with --stream as --json");
   command.add_flag("--stream", o->stream.is_on,
-      "run over a sound chunk by chunk, as the pipeline says, and print what each gives when it is there: a line each that begins with its time in seconds; with --json an object each");
+      "run over a sound chunk by chunk, as the pipeline says, and print what each gives when it is there: a line each that begins with its time in seconds; with --json an object each; of -i - a WAV file as it comes");
   command.add_option("--pcm", o->stream.pcm,
       "with --stream: the input is raw samples, FORM:RATE[:CHANNELS], as from a microphone: s16le:16000; FORM is u8, s16le, s24le, s32le, f32le or f64le");
   command.add_option("--top", o->top, "how many classes").within(1, 1000000);
