@@ -46,10 +46,9 @@ def rows_overlap_from_chunk_to_chunk(t):
     for hop in (HOP, 3 * HOP):
         build(t, hop=hop)
         want = ([0] * late + SAMPLES + [0] * hop)[:math.ceil(len(SAMPLES) / hop) * hop]
-        for variant in ("native", "portable"):
-            names = [v["name"] for v in t.json("mlrun", "explain", "s.mlc")["variants"] if v["answer"] == "fits" and (v["name"] == "portable") == (variant == "portable")]
+        for variant in [v["name"] for v in t.json("mlrun", "explain", "s.mlc")["variants"] if v["answer"] == "fits"]:
             for ways in ([], ["--isolated"], ["--stream"], ["--stream", "--isolated"]):
-                t.run("mlrun", "s.mlc", "-i", "s.wav", "-o", "out.wav", "--variant", names[0], *ways)
+                t.run("mlrun", "s.mlc", "-i", "s.wav", "-o", "out.wav", "--variant", variant, *ways)
                 found = samples_of(t.dir / "out.wav")
                 assert len(found) == len(want) and max(abs(a - b) for a, b in zip(found, want)) <= 1, (hop, variant, ways, found, want)
     # Without windows a sample is the sum of the rows that cover it.
@@ -65,7 +64,8 @@ def rows_overlap_from_chunk_to_chunk(t):
 def what_a_stream_says_of_its_sound(t):
     build(t, outputs=["clean", "sound"])
     answers = t.json("mlrun", "run", "s.mlc", "-i", "s.wav", stderr=None)["outputs"]
-    assert answers["clean"] == {"media_type": "audio/wav", "rate": RATE, "channels": 1, "samples": 52, "bytes": 148} and answers["sound"]["shape"] == [13, 4], answers
+    assert answers["clean"] == {"media_type": "audio/wav", "rate": RATE, "channels": 1, "samples": 52, "bytes": 148}, answers
+    assert answers["sound"]["shape"] == [13, 4], answers
     shown = t.run("mlrun", "s.mlc", "-i", "s.wav", "--stream").stdout.splitlines()
     assert len(shown) == 13 and "clean   audio/wav, 4 samples" in shown[0], shown
     done = t.run("mlrun", "run", "s.mlc", "-i", "s.wav", "--stream", "-o", "out.wav", "--json").stdout.splitlines()
@@ -101,7 +101,8 @@ def a_sound_on_standard_input_is_answered_as_it_comes(t):
     def run(sound, *args, code=0):
         (t.dir / "out.wav").unlink(missing_ok=True)
         return subprocess.run([t.bin / "mlrun", "s.mlc", "--stream", "-i", "-", *args], cwd=t.dir, env=t.env, input=sound, capture_output=True, timeout=120)
-    for sound in (whole, listed, *endless, longer):
+    pictured = whole[:12] + b"LIST" + struct.pack("<I", 200000) + bytes(200000) + whole[12:]  # so much that all of it is read first
+    for sound in (whole, listed, *endless, longer, pictured):
         for ways in ([], ["--isolated"]):
             done = run(sound, "-o", "out.wav", *ways)
             assert done.returncode == 0 and (t.dir / "out.wav").read_bytes() == want, (sound[:48], done)
@@ -186,7 +187,8 @@ def recorded_second():
 
 def noise_goes_from_a_recording(t):
     """DTLN: two networks with a state each, the phase of the noisy sound, rows that overlap."""
-    needed = [MODELS / name for name in ("dtln_1.onnx", "dtln_2.onnx", "speech_goforward.wav", "expected/dtln_1.speech_noisy.npz", "expected/dtln_2.speech_noisy.npz")]
+    needed = [MODELS / name for name in ("dtln_1.onnx", "dtln_2.onnx", "speech_goforward.wav", "expected/dtln_1.speech_noisy.npz",
+                                         "expected/dtln_2.speech_noisy.npz")]
     if not all(path.is_file() for path in needed):
         raise Skipped("dtln_1.onnx is not here")
     for path in needed[:2]:
@@ -212,5 +214,5 @@ def noise_goes_from_a_recording(t):
 
 
 if __name__ == "__main__":
-    main([rows_overlap_from_chunk_to_chunk, what_a_stream_says_of_its_sound, a_sound_on_standard_input_is_answered_as_it_comes, a_folder_of_sounds_is_answered_by_sounds, mistakes_have_a_place,
-          noise_goes_from_a_recording])
+    main([rows_overlap_from_chunk_to_chunk, what_a_stream_says_of_its_sound, a_sound_on_standard_input_is_answered_as_it_comes,
+          a_folder_of_sounds_is_answered_by_sounds, mistakes_have_a_place, noise_goes_from_a_recording])

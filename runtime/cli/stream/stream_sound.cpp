@@ -11,7 +11,7 @@ namespace mlc::cli {
 namespace {
 
 constexpr uint64_t kEndless = UINT64_MAX;
-constexpr size_t kHeads = 1 << 20;  // bytes that may stand before the samples of a file that comes
+constexpr size_t kHeads = 1 << 16;  // bytes that may stand before the samples of a file that comes: more are read to its end
 constexpr size_t kPiece = 1 << 16;  // bytes of a file; samples of a sound that is there
 
 class WholeSound : public StreamSound {
@@ -95,12 +95,12 @@ Result<std::unique_ptr<StreamSound>> sound_that_comes(io::InputFiles& files, con
   std::optional<io::WavStart> start;
   while (!start) {
     const size_t held = begin.size();
-    begin.resize(held + kPiece);
+    begin.resize(held + kHeads);
     MLC_ASSIGN(const size_t got, reader.read(std::span(begin).subspan(held)));
     begin.resize(held + got);
     // What is no WAV, and what is cut, is told of by the decoder of whole files.
     auto found = io::wav_start(begin);
-    if (!found.ok() || (got == 0 && !*found) || begin.size() > kHeads) {
+    if (!found.ok() || (!*found && (got == 0 || begin.size() > kHeads))) {
       files.give_back(std::move(begin));
       return std::unique_ptr<StreamSound>();
     }
