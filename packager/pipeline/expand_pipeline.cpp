@@ -188,7 +188,9 @@ class Expander {
     const Value& value = pipeline_.value(id);
     const std::string place = place_of(pipeline_, carried.where);
     const model::Port* port = port_that_takes(id);
-    if (!port) return Status(Code::Unsupported, 5008, place + "the stream carries '" + value.name + "', and no 'run' step takes it, whose type it would have");
+    if (!port && takes_rest(id)) return add_rest(id, carried, place);
+    if (!port)
+      return Status(Code::Unsupported, 5008, place + "the stream carries '" + value.name + "', and no 'run' and no 'overlap_add' takes it, whose type it would have");
     nest::Array array = array_of_port(value, *port);
     const auto misfit = [&](const std::string& why, const std::string& help) {
       return Status(Code::Usage, 5009, place + "the stream carries '" + value.name + "', " + why).hint(help);
@@ -209,11 +211,37 @@ class Expander {
             pipeline_.value(carried.from).name + "\", \"shape\": [...]}");
       }
     }
-    // Another section may take it too, and has what this one knows.
+    return add_known(id, std::move(array));
+  }
+
+  // Another section may take it too, and has what this one knows.
+  Status add_known(ValueId id, nest::Array array) {
     KnownArray& known = known_[id];
     known.dtype = array.dtype;
     for (const ir::Expr* extent : array.shape) known.shape.push_back(extent_of(extent));
     return add_input_array(id, std::move(array));
+  }
+
+  // "before" of an `overlap_add` of this section.
+  bool takes_rest(ValueId id) const {
+    return std::any_of(section_.steps.begin(), section_.steps.end(), [&](uint32_t k) {
+      const Step& step = pipeline_.steps[k];
+      const auto* add = std::get_if<OverlapAdd>(&step.what);
+      return add && add->goes_on && step.in.size() > 1 && step.in[1] == id;
+    });
+  }
+
+  Status add_rest(ValueId id, const Stream::Carried& carried, const std::string& place) {
+    const Value& value = pipeline_.value(id);
+    if (!carried.shape)
+      return Status(Code::Usage, 5009, place + "the stream carries '" + value.name + "', which 'overlap_add' takes, and the file does not say its shape")
+          .hint("\"" + value.name + "\": {\"from\": \"" + pipeline_.value(carried.from).name + "\", \"shape\": [..., samples by which rows overlap]}");
+    nest::Array array;
+    array.name = value.name;
+    array.kind = nest::Array::Kind::Input;
+    array.dtype = DType::F32;
+    for (const int64_t extent : *carried.shape) array.shape.push_back(ctx_.integer(extent));
+    return add_known(id, std::move(array));
   }
 
   bool keeps_channels(ValueId id) const {
@@ -682,12 +710,29 @@ class Expander {
   Status expand(const OverlapAdd& s) {
     MLC_RETURN_IF_ERROR(need_sound(2));
     MLC_ASSIGN(const int64_t length, row_length());
+    if (s.goes_on) return go_on(s, length);
     const std::vector<double> weights = s.has_window ? window_table(s.window, length) : std::vector<double>(static_cast<size_t>(length), 1);
     lang::Call call = call_of("OverlapAdd", {{"hop", s.hop}, {"start", s.is_centered ? length / 2 : 0}, {"divided", flag(s.has_window)}}, "mlc.pipeline");
     call.inputs = {in(), table(weights, {length})};
     if (step_->in.size() > 1) call.inputs.emplace_back(values_.at(step_->in[1]));
     MLC_ASSIGN(std::vector<lang::Value> out, library_.expand(ctx_, function_, call));
     return set(std::move(out[0]));
+  }
+  Status go_on(const OverlapAdd& s, int64_t length) {
+    if (s.hop >= length)
+      return Status(Code::Usage, 5009, "step 'overlap_add' has a 'before', and rows of {} samples that begin {} apart do not overlap", length, s.hop)
+          .hint("leave out 'before' and 'rest'");
+    MLC_RETURN_IF_ERROR(need_as(1, function_.arrays[in().array].shape.size() - 1));
+    const ir::Expr* before = function_.arrays[values_.at(step_->in[1]).array].shape.back();
+    if (before->is_const() && before->i != length - s.hop)
+      return Status(Code::Usage, 5009, "step 'overlap_add' takes a 'before' of {} samples, by which its rows overlap, '{}' has {}", length - s.hop,
+                    pipeline_.value(step_->in[1]).name, before->i);
+    lang::Call call = call_of("OverlapAddOn", {{"hop", s.hop}}, "mlc.pipeline");
+    call.inputs = {in(), table(overlap_table(s, length), {length}), values_.at(step_->in[1])};
+    call.outputs = {true, true};
+    MLC_ASSIGN(std::vector<lang::Value> out, library_.expand(ctx_, function_, call));
+    for (size_t k = 0; k < step_->out.size(); ++k) values_[step_->out[k]] = std::move(out[k]);
+    return ok();
   }
   Status expand(const Mel& s) {
     MLC_RETURN_IF_ERROR(need_sound(2));

@@ -21,6 +21,7 @@ MlcFileInfo info_of(const OpenFiles& files) {
 }
 
 Status put_in_place(OpenFiles& files) {
+  if (files.output && files.output_name) MLC_RETURN_IF_ERROR(files.output->rename(files.output_name()));
   if (files.output) MLC_RETURN_IF_ERROR(files.output->commit());
   for (auto& document : files.documents)
     if (document) MLC_RETURN_IF_ERROR(document->commit());

@@ -46,6 +46,7 @@ struct OpenFiles {
   uint64_t input_bytes = 0;  // of the files that are open
   uint64_t more_runs = 0;    // beside those of the command, which what was prepared asks for
   std::optional<io::FileWriter> output;  // filled by the answer, put in place if that is a success
+  std::function<std::string()> output_name{};  // asked then, where the answer decides it; none: the name that it was opened with
   std::vector<std::optional<io::FileWriter>> documents;  // likewise, one for each name
   bool isolated = false;
   bool is_quiet = false;  // what is noted of the container has been said

@@ -41,21 +41,20 @@ struct InUse {
 // A sound in chunks: what each one gives is printed when it is there, and the report has the rest.
 Result<Report> run_stream(const RunOptions& o, OpenFiles& files, OpenModel& model, const StreamWork& work) {
   if (!o.list.empty()) return Status(Code::Usage, "--input-list with --stream: a stream is one sound").hint("-i FILE, or without --stream the sounds of a list");
-  if (!o.output.empty())
-    return Status(Code::Usage, "-o with --stream: each chunk is printed when it is there").hint("without --stream, -o writes the answers of all chunks");
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
   const uint64_t start = now_ns();
   MLC_ASSIGN(const std::unique_ptr<StreamSound> sound, open_sound(work, files, memory));
   const uint64_t pre_ns = now_ns() - start;
   MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session()}));
   say_what_crashed(model.info.file, session.info.variant);
-  MLC_ASSIGN(const StreamDone done, run_chunks(work, *sound, session.session.get()));
+  MLC_ASSIGN(const StreamDone done, run_chunks(work, *sound, session.session.get(), files.output ? &*files.output : nullptr));
   say_what_fell_back(session);
   const uint64_t open_ns = model.open_ns + session.load_ns;
   say_what_runs(model, session, counted(done.chunks, "chunk") + " · open " + ms_text(open_ns) + " · run " + ms_text(done.run_ns), o.as_json);
   Report report;
   report.json = fields_of_run(model, session);
   report.json["chunks"] = done.chunks;
+  if (!o.output.empty()) report.json["output_file"] = o.output;
   report.json["timings"] = {{"open_ns", open_ns}, {"pre_ns", pre_ns}, {"run_ns", done.run_ns}};
   report.in_use = std::make_shared<const InUse>(InUse{std::move(model), std::move(session)});
   return report;
@@ -65,7 +64,7 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   MLC_ASSIGN(OpenModel model, open_model(files));
   MLC_ASSIGN(mlio::Target target, choose_target(model, o.input));
   if (o.top > 0 && !target.pipeline) return Status(Code::Usage, "--top chooses among the classes of a pipeline, and this run gives bare arrays").hint("leave out --raw, or --top");
-  const StreamWork work{model, target, o.stream, o.input, o.variant.limits, o.top > 0 ? std::optional<int64_t>(o.top) : std::nullopt, o.as_json};
+  const StreamWork work{model, target, o.stream, o.input, o.variant.limits, o.top > 0 ? std::optional<int64_t>(o.top) : std::nullopt, o.as_json, o.output};
   MLC_RETURN_IF_ERROR(check_stream(work));
   MLC_RETURN_IF_ERROR(check_variant(model, o.variant));
   if (o.stream.is_on) return run_stream(o, files, model, work);
@@ -122,11 +121,11 @@ void add_run_command(Program& program) {
   add_input_options(command, o->input);
   add_variant_options(command, o->variant);
   add_limit_options(command, o->variant.limits);
-  command.add_option("-o,--output", o->output, "write the answers: .npz, .npy, .json, or .png the picture among them, .wav the sound; of several files a folder for the picture of each");
+  command.add_option("-o,--output", o->output, "write the answers: .npz, .npy, .json, or .png the picture among them, .wav the sound; of several files a folder for the picture or sound of each; with --stream .wav");
   command.add_option("--input-list", o->list, "answer each file that this file names, a line each; '-': those that standard input names");
   command.add_flag("--json-lines", o->as_json_lines, "answer each file that is given, or that is in a folder, by one line of JSON; with --stream as --json");
   command.add_flag("--stream", o->stream.is_on,
-      "run over a sound chunk by chunk, as the pipeline says, and print what each gives when it is there: a line each that begins with its time in seconds; with --json an object each");
+      "run over a sound chunk by chunk, as the pipeline says, and print what each gives when it is there: a line each that begins with its time in seconds; with --json an object each; of -i - a WAV file as it comes");
   command.add_option("--pcm", o->stream.pcm,
       "with --stream: the input is raw samples, FORM:RATE[:CHANNELS], as from a microphone: s16le:16000; FORM is u8, s16le, s24le, s32le, f32le or f64le");
   command.add_option("--top", o->top, "how many classes").within(1, 1000000);

@@ -19,13 +19,14 @@ Status io_error(const std::string& path, const char* what) {
 }
 
 // Read until the end: the size that stat reports is a hint only (pipes, /proc, files that grow).
-Result<HostBuffer> read_all(int fd, const std::string& path, uint64_t size_hint, uint64_t most) {
+Result<HostBuffer> read_all(int fd, const std::string& path, uint64_t size_hint, uint64_t most, Bytes begun = {}) {
   const auto too_large = [&](const std::string& found) {
     return Status(Code::Resource, "'" + path + "' has " + found + " bytes, at most " + std::to_string(most) + " are allowed for inputs");
   };
   if (size_hint > most) return too_large(std::to_string(size_hint));
-  MLC_ASSIGN(HostBuffer buffer, HostBuffer::allocate(size_hint + 1));
-  size_t used = 0;
+  MLC_ASSIGN(HostBuffer buffer, HostBuffer::allocate(std::max<uint64_t>(size_hint, begun.size()) + 1));
+  size_t used = begun.size();
+  if (used > 0) std::memcpy(buffer.data(), begun.data(), used);
   for (;;) {
     if (used > most) return too_large("more than " + std::to_string(most));
     if (used == buffer.size()) {
@@ -55,6 +56,10 @@ Result<HostBuffer> read_open_file(int fd, const std::string& path, uint64_t most
 
 namespace {
 
+Result<HostBuffer> read_standard_input(uint64_t most, Bytes begun) {
+  return read_all(STDIN_FILENO, "standard input", std::min<uint64_t>(most, 1 << 16), most, begun);
+}
+
 Result<HostBuffer> read_and_close(int fd, const std::string& path, uint64_t most) {
   Result<HostBuffer> result = read_open_file(fd, path, most);
   ::close(fd);
@@ -64,7 +69,7 @@ Result<HostBuffer> read_and_close(int fd, const std::string& path, uint64_t most
 }  // namespace
 
 Result<HostBuffer> read_file(const std::string& path, uint64_t most) {
-  if (path == "-") return read_all(STDIN_FILENO, "standard input", std::min<uint64_t>(most, 1 << 16), most);
+  if (path == "-") return read_standard_input(most, {});
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   return fd >= 0 ? read_and_close(fd, path, most) : io_error(path, "open");
 }
@@ -91,6 +96,7 @@ std::optional<InputFiles::Ahead> InputFiles::take(const std::string& path) {
 
 Result<HostBuffer> InputFiles::read(const std::string& path, uint64_t most) {
   const std::optional<Ahead> ahead = take(path);
+  if (path == "-") return read_standard_input(most, std::exchange(begun_, {}));
   if (!ahead) return read_file(path, most);
   errno = ahead->error;
   return ahead->fd >= 0 ? read_and_close(ahead->fd, path, most) : io_error(path, "open");
@@ -158,10 +164,22 @@ Status FileWriter::write(Bytes bytes) {
   return ok();
 }
 
+Status FileWriter::write_first(Bytes bytes) {
+  assert(file_ && file_ != stdout && "what went to standard output stays");
+  if (std::fseek(file_, 0, SEEK_SET) != 0) return io_error(path_, "write");
+  MLC_RETURN_IF_ERROR(write(bytes));
+  return std::fseek(file_, 0, SEEK_END) == 0 ? ok() : io_error(path_, "write");
+}
+
 Status FileWriter::sync() {
   assert(file_ && "sync after commit");
   if (std::fflush(file_) != 0) return io_error(path_, "write");
   return file_ == stdout || ::fsync(::fileno(file_)) == 0 ? ok() : io_error(path_, "write");
+}
+
+Status FileWriter::rename(const std::string& path) {
+  MLC_ASSIGN(path_, behind_links(path));
+  return ok();
 }
 
 Status FileWriter::commit() {
@@ -172,7 +190,7 @@ Status FileWriter::commit() {
   Status failed = good ? ok() : io_error(path_, "write");
   if (std::fclose(f) != 0 && good) return io_error(path_, "write");
   if (!good) return failed;
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return io_error(path_, "write");
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return io_error(path_, "write");
   temporary_.clear();
   return ok();
 }

@@ -50,6 +50,8 @@ class InputFiles {
   Result<HostBuffer> read(const std::string& path, uint64_t most = UINT64_MAX);
   // The same file, not yet read.
   Result<FileReader> reader(const std::string& path);
+  // What was read of standard input, and is the beginning of what `read` gives of it.
+  void give_back(std::vector<std::byte> begun) { begun_ = std::move(begun); }
 
  private:
   struct Ahead {
@@ -61,6 +63,7 @@ class InputFiles {
   std::optional<Ahead> take(const std::string& path);
 
   std::vector<Ahead> ahead_;
+  std::vector<std::byte> begun_;  // of standard input
 };
 
 // Writes beside `path` and renames over it on `commit`, so that nobody sees half a file; removed if never committed.
@@ -73,9 +76,13 @@ class FileWriter {
   ~FileWriter();
 
   Status write(Bytes bytes);
+  // In place of as many bytes that were written first; what is written later stands behind all others. Not to standard output.
+  Status write_first(Bytes bytes);
   // What was written is in the file, on the disk. For a process that leaves `commit` to another one.
   Status sync();
   Status commit();
+  // Another name in the same folder, for one that is known only when all is written. Before `commit`.
+  Status rename(const std::string& path);
 
  private:
   FileWriter() = default;

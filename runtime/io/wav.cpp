@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/byte_cursor.h"
-#include "runtime/io/pcm.h"
+#include "runtime/io/wav_start.h"
 
 namespace mlc::io {
 namespace {
@@ -54,15 +54,6 @@ Result<Audio> convert(Bytes data, const PcmFormat& f, Channels channels, const D
   return Audio{std::move(t), f.rate};
 }
 
-// What stands before the samples.
-ByteBuilder wav_header(uint32_t data_bytes, uint32_t channels, uint32_t rate) {
-  const uint32_t block = 2 * channels;
-  ByteBuilder out;
-  out.put("RIFF").put_uint(uint64_t{36} + data_bytes, 4).put("WAVEfmt ").put_uint(16, 4).put_uint(kPcm, 2).put_uint(channels, 2);
-  out.put_uint(rate, 4).put_uint(uint64_t{rate} * block, 4).put_uint(block, 2).put_uint(16, 2).put("data").put_uint(data_bytes, 4);
-  return out;
-}
-
 int16_t pcm(float v) {
   const float scaled = v * 32768;
   if (std::isnan(scaled)) return 0;
@@ -71,15 +62,23 @@ int16_t pcm(float v) {
 
 }  // namespace
 
-Result<std::vector<std::byte>> encode_wav(std::span<const float> samples, int64_t channels, uint32_t rate,
-                                          const std::function<Status(uint64_t bytes)>& allow) {
+Result<std::vector<std::byte>> wav_header(uint64_t sample_bytes, int64_t channels, uint32_t rate) {
   if (channels < 1 || channels > kMostWrittenChannels)
     return Status(Code::InputMismatch, 4001, "wav: a sound with {} channels, expected 1 to {}", channels, kMostWrittenChannels);
-  constexpr uint64_t kMostBytes = UINT32_MAX - 36;  // what the header says is 32 bits
+  constexpr uint64_t kMostBytes = UINT32_MAX - (kWavHeader - 8);  // what the header says is 32 bits
+  if (sample_bytes > kMostBytes) return Status(Code::InputMismatch, 4001, "wav: {} samples, a file holds at most {}", sample_bytes / 2, kMostBytes / 2);
+  const uint64_t block = 2 * static_cast<uint64_t>(channels);
+  ByteBuilder out;
+  out.put("RIFF").put_uint(kWavHeader - 8 + sample_bytes, 4).put("WAVEfmt ").put_uint(16, 4).put_uint(kPcm, 2).put_uint(block / 2, 2);
+  out.put_uint(rate, 4).put_uint(uint64_t{rate} * block, 4).put_uint(block, 2).put_uint(16, 2).put("data").put_uint(sample_bytes, 4);
+  return out.take();
+}
+
+Result<std::vector<std::byte>> encode_wav(std::span<const float> samples, int64_t channels, uint32_t rate,
+                                          const std::function<Status(uint64_t bytes)>& allow) {
   const uint64_t bytes = uint64_t{samples.size()} * 2;
-  if (bytes > kMostBytes) return Status(Code::InputMismatch, 4001, "wav: {} samples, a file holds at most {}", samples.size(), kMostBytes / 2);
+  MLC_ASSIGN(std::vector<std::byte> file, wav_header(bytes, channels, rate));
   MLC_RETURN_IF_ERROR(allow(bytes));
-  std::vector<std::byte> file = wav_header(static_cast<uint32_t>(bytes), static_cast<uint32_t>(channels), rate).take();
   size_t at = file.size();
   file.resize(at + bytes);
   const size_t frames = samples.size() / static_cast<size_t>(channels);
@@ -91,29 +90,42 @@ Result<std::vector<std::byte>> encode_wav(std::span<const float> samples, int64_
   return file;
 }
 
-Result<Audio> decode_wav(Bytes file, Channels channels, const DecodeLimits& limits) {
-  ByteCursor in(file);
+// Chunks one after the other, each padded to an even size. The RIFF size is ignored, as many writers get it wrong.
+Result<std::optional<WavStart>> wav_start(Bytes begin) {
+  constexpr size_t kHead = 12;
+  ByteCursor in(begin);
+  if (begin.size() < kHead) return std::optional<WavStart>();
   const bool is_riff = in.text(4) == "RIFF";
   in.skip(4);
   if (!is_riff || in.text(4) != "WAVE") return bad_wav("the file does not begin as one");
-  PcmFormat format;
+  WavStart start;
   bool have_format = false;
-  // Chunks one after the other, each padded to an even size. The RIFF size is ignored, as many writers get it wrong.
   while (in.left() >= 8) {
     const std::string_view tag = in.text(4);
     const auto size = in.take<uint32_t>();
-    const Bytes chunk = in.bytes(size);
-    if (in.failed()) return bad_wav("truncated in chunk '" + std::string(tag == "data" ? "data" : "?") + "'");
-    if (tag == "fmt ") {
-      MLC_RETURN_IF_ERROR(parse_format(chunk, format));
-      have_format = true;
-    } else if (tag == "data") {
+    if (tag == "data") {
       if (!have_format) return bad_wav("data before its format");
-      return convert(chunk, format, channels, limits.beyond(file));
+      start.at = in.offset();
+      start.bytes = size;
+      return std::optional(start);
+    }
+    const Bytes chunk = in.bytes(size);
+    if (in.failed()) return std::optional<WavStart>();
+    if (tag == "fmt ") {
+      MLC_RETURN_IF_ERROR(parse_format(chunk, start.format));
+      have_format = true;
     }
     in.skip(size % 2);
   }
-  return bad_wav("no data chunk");
+  return std::optional<WavStart>();
+}
+
+Result<Audio> decode_wav(Bytes file, Channels channels, const DecodeLimits& limits) {
+  MLC_ASSIGN(const std::optional<WavStart> start, wav_start(file));
+  if (!start) return bad_wav("the file ends before its samples");
+  const Bytes behind = file.subspan(start->at);
+  if (start->bytes > behind.size()) return bad_wav("truncated in chunk 'data'");
+  return convert(behind.first(start->bytes), start->format, channels, limits.beyond(file));
 }
 
 }  // namespace mlc::io

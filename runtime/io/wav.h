@@ -29,8 +29,13 @@ Result<Audio> decode_wav(Bytes file, Channels channels, const DecodeLimits& limi
 
 inline constexpr int64_t kMostWrittenChannels = 64;
 
+// What stands before the samples of a file of 16-bit PCM. `sample_bytes`: of all samples. InputMismatch: too many channels, or 4 GiB,
+// which no such file has.
+inline constexpr size_t kWavHeader = 44;  // bytes
+Result<std::vector<std::byte>> wav_header(uint64_t sample_bytes, int64_t channels, uint32_t rate);
+
 // A file of 16-bit PCM: of f32 [channels, samples] each sample times 32768, rounded half to even, no further than what 16 bits hold; no number
-// becomes 0. `allow` is asked before the bytes are made; what it refuses is the answer. InputMismatch: too many channels, or 4 GiB, which no such file has.
+// becomes 0. `allow` is asked before the bytes are made; what it refuses is the answer. InputMismatch: as wav_header.
 Result<std::vector<std::byte>> encode_wav(std::span<const float> samples, int64_t channels, uint32_t rate, const std::function<Status(uint64_t bytes)>& allow);
 
 }  // namespace mlc::io

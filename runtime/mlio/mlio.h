@@ -171,7 +171,8 @@ typedef struct MlioApi {
   int (*sound)(const MlioAnswers* answers, uint32_t answer, MlioSound* out);
 
   /* A sound that comes in pieces, through a pipeline with a stream: what is carried from one chunk to the next stays in the library.
-   * `run` takes the whole sound in place of that. MLC_NOT_FOUND where the pipeline has none. */
+   * `run` takes the whole sound in place of that. Of a sound among the answers each chunk has its part, a file of its own; `run` gives one
+   * file. MLC_NOT_FOUND where the pipeline has none. */
   int (*stream_info)(const MlioPipeline* pipeline, MlioStreamInfo* out);
   /* Used by one thread at a time, which runs nothing else on the session meanwhile. Pipeline and session outlive it. */
   int (*stream_open)(const MlioPipeline* pipeline, MlcSession* session, MlioStream** out, MlioError** error);

@@ -5,6 +5,7 @@
 
 #include "base/counted.h"
 #include "runtime/io/wav.h"
+#include "runtime/pipeline/joined_sound.h"
 
 namespace mlc::pipeline {
 namespace {
@@ -30,19 +31,34 @@ class AllChunks {
         MLC_RETURN_IF_ERROR(add_array(k, chunk.index, *t));
       } else if (auto* classes = std::get_if<Classes>(&from.value)) {
         std::ranges::move(classes->rows, std::back_inserter(std::get<Classes>(all_[k].value).rows));
+      } else if (auto* sound = std::get_if<SoundFile>(&from.value)) {
+        MLC_RETURN_IF_ERROR(add_sound(k, *sound));
       } else if (auto* text = std::get_if<Text>(&from.value)) {
         std::ranges::move(text->lines, std::back_inserter(std::get<Text>(all_[k].value).lines));
       }
     }
     return ok();
   }
-  std::vector<Answer> take() && { return std::move(all_); }
+  std::vector<Answer> take() && {
+    for (size_t k = 0; k < all_.size(); ++k)
+      if (auto* sound = std::get_if<SoundFile>(&all_[k].value)) {
+        std::ranges::copy(sounds_[k].header(), sound->bytes.begin());
+        sound->samples = sounds_[k].about().samples;
+      }
+    return std::move(all_);
+  }
 
  private:
   Status begin(std::vector<Answer> answers) {
     all_ = std::move(answers);
     one_.resize(all_.size());
+    sounds_.resize(all_.size());
     for (size_t k = 0; k < all_.size(); ++k) {
+      if (auto* sound = std::get_if<SoundFile>(&all_[k].value)) {
+        SoundFile first = std::move(*sound);
+        *sound = {first.media_type, first.rate, first.channels, 0, std::vector<std::byte>(io::kWavHeader)};
+        MLC_RETURN_IF_ERROR(add_sound(k, first));
+      }
       auto* t = std::get_if<HostTensor>(&all_[k].value);
       if (!t) continue;
       HostTensor first = std::move(*t);
@@ -71,6 +87,20 @@ class AllChunks {
     return ok();
   }
 
+  // Grows by half of itself, so that a sample is moved a few times however many chunks there are.
+  Status add_sound(size_t k, const SoundFile& part) {
+    auto& to = std::get<SoundFile>(all_[k].value).bytes;
+    MLC_ASSIGN(const Bytes samples, sounds_[k].add(part, all_[k].name));
+    const size_t needed = to.size() + samples.size();
+    if (needed > to.capacity()) {
+      const size_t room = std::max(needed, to.capacity() + to.capacity() / 2);
+      MLC_RETURN_IF_ERROR(budget_.take(room - to.capacity(), all_[k].name));
+      to.reserve(room);
+    }
+    to.insert(to.end(), samples.begin(), samples.end());
+    return ok();
+  }
+
   struct Type {
     DType dtype = DType::None;
     std::vector<int64_t> shape;
@@ -79,11 +109,13 @@ class AllChunks {
   AnswerBudget& budget_;
   std::vector<Answer> all_;
   std::vector<Type> one_;  // of each array, in one chunk
+  std::vector<JoinedSound> sounds_;
 };
 
-// Nothing is kept of answers that are numbers, once they are copied.
-bool are_numbers(const std::vector<Answer>& answers) {
+// Nothing is kept of answers that are numbers or sounds, once they are copied.
+bool are_copied(const std::vector<Answer>& answers) {
   return std::ranges::all_of(answers, [](const Answer& a) {
+    if (std::holds_alternative<SoundFile>(a.value)) return true;
     const auto* t = std::get_if<HostTensor>(&a.value);
     return t && t->dtype != DType::Str;
   });
@@ -172,7 +204,7 @@ Result<std::vector<Answer>> run_all_chunks(const HostPipeline& pipeline, const H
     const uint64_t before = budget.left();
     MLC_ASSIGN(Chunk chunk, run.run_chunk(top, budget, programs));
     run.pass(chunk);
-    if (are_numbers(chunk.answers)) budget.give_back(before - budget.left());
+    if (are_copied(chunk.answers)) budget.give_back(before - budget.left());
     MLC_RETURN_IF_ERROR(all.add(std::move(chunk)));
   }
   return std::move(all).take();

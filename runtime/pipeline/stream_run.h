@@ -58,7 +58,8 @@ class StreamRun {
 // What is said of a sound that has none.
 Status no_chunk(const Stream& stream, uint64_t samples);
 
-// The whole sound, f32 [samples]: arrays of all chunks as one, [chunks, ...]; rows of classes and lines of texts one behind the other.
+// The whole sound, f32 [samples]: arrays of all chunks as one, [chunks, ...]; rows of classes, lines of texts and samples of sounds one behind the
+// other.
 // InputMismatch (E4001) where there is no chunk, or chunks give arrays of different shapes.
 Result<std::vector<Answer>> run_all_chunks(const HostPipeline& pipeline, const HostTensor& sound, std::optional<int64_t> top, AnswerBudget& budget,
                                            const Programs& programs);

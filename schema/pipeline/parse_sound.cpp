@@ -77,7 +77,16 @@ Op istft(ObjectReader& r, const Value&, Value&) { return Istft{r.integer(r.requi
 Op overlap_add(ObjectReader& r, const Value&, Value&) {
   OverlapAdd s;
   s.hop = r.integer(r.required("hop"), "hop", 1, kLongestFrame);
-  s.is_centered = r.choice<bool>(r.required("center"), "center", {{"none", false}, {"cut", true}});
+  const Json* center = r.required("center");
+  s.is_centered = r.choice<bool>(center, "center", {{"none", false}, {"cut", true}});
+  s.goes_on = r.has("before");
+  const Json* out = s.goes_on ? r.required("out") : r.optional("out");
+  const bool has_rest = out && out->is(Json::Kind::Object) && out->find("rest");
+  if (out && s.goes_on != has_rest)
+    r.wrong(*out, "out", s.goes_on ? "names no 'rest', which is 'before' of the next rows" : "names a 'rest', which there is beside 'before' only");
+  if (s.goes_on && s.is_centered) r.wrong(*center, "center", "is \"cut\" beside 'before': a sound that goes on has no ends");
+  if (const Json* length_of = r.optional("length_of"); length_of && s.goes_on)
+    r.wrong(*length_of, "length_of", "stands beside 'before': a sound that goes on is hop samples longer with each row");
   const Json* window = r.required("window");
   if (!window || (window->is(Json::Kind::String) && window->text() == "none")) return s;
   if (!window->is(Json::Kind::Object)) {

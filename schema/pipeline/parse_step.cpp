@@ -528,7 +528,7 @@ constexpr StepKind kKinds[] = {
     {"pre_emphasis", InputForm::Tensor, sound::pre_emphasis},
     {"stft", InputForm::Tensor, sound::stft},
     {"istft", InputForm::Tensor, sound::istft, {{{"mask", false}}}},
-    {"overlap_add", InputForm::Tensor, sound::overlap_add, {{{"length_of", false}}}},
+    {"overlap_add", InputForm::Tensor, sound::overlap_add, {{{"length_of", false}, {"before", false}}}, {"sound", "rest"}},
     {"mel", InputForm::Tensor, sound::mel},
     {"log", InputForm::Tensor, sound::log},
     {"mean_var", InputForm::Tensor, sound::mean_var},

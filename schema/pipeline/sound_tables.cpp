@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace mlc::pipeline {
@@ -103,6 +104,18 @@ std::vector<double> window_table(const Window& step, int64_t length) {
       case Window::Shape::Hamming: value = 0.54 - 0.46 * wave; break;
       case Window::Shape::Povey: value = std::pow(0.5 - 0.5 * wave, 0.85); break;
     }
+  }
+  return table;
+}
+
+std::vector<double> overlap_table(const OverlapAdd& step, int64_t length) {
+  std::vector<double> table(static_cast<size_t>(length), 1);
+  if (!step.has_window) return table;
+  const std::vector<double> weights = window_table(step.window, length);
+  for (int64_t i = 0; i < length; ++i) {
+    double squares = 0;
+    for (int64_t k = i % step.hop; k < length; k += step.hop) squares += weights[static_cast<size_t>(k)] * weights[static_cast<size_t>(k)];
+    table[static_cast<size_t>(i)] = weights[static_cast<size_t>(i)] / (squares > double{std::numeric_limits<float>::min()} ? squares : 1);
   }
   return table;
 }

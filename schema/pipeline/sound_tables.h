@@ -9,6 +9,9 @@ namespace mlc::pipeline {
 
 // As many as a frame has samples.
 std::vector<double> window_table(const Window& step, int64_t length);
+// What the rows of a sound that goes on are multiplied by: the window, divided by the sum of its squares where many rows cover a sample.
+// `length` is not below `hop`.
+std::vector<double> overlap_table(const OverlapAdd& step, int64_t length);
 // Row-major [n_fft / 2 + 1, bands].
 std::vector<double> mel_weights(const Mel& step);
 // What each sample of the new rate is made of: sample k is the sum over j of taps[k % to, j] * x[k * from / to - before + j], quotients rounded

@@ -215,9 +215,11 @@ struct Stft {
 struct Istft {
   int64_t n_fft = 1;
 };
-// Rows as a sound: the sums of those that cover a sample. The second input, where it is there, is as long as the sound.
+// Rows as a sound: the sums of those that cover a sample. The second input, where it is there, is as long as the sound, or, where the
+// sound goes on, what the rows before these have put behind themselves; then the second result is what these do.
 struct OverlapAdd {
   int64_t hop = 1;
+  bool goes_on = false;
   bool is_centered = false;  // half a row is cut off on each side
   bool has_window = false;   // rows are multiplied by it, and the sums divided by those of its squares
   Window window;

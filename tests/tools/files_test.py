@@ -129,7 +129,7 @@ def what_makes_no_sense_is_refused(t):
     refuses(2, "--json prints one object", "digits.mlc", "-i", "images", "--json")
     refuses(2, "--raw", "digits.mlc", "-i", "images", "--raw")
     refuses(2, "go into a folder", "digits.mlc", "-i", "images", "-o", "answers.json")
-    refuses(2, "takes one picture of each file", "digits.mlc", "-i", "images", "-o", "out/")
+    refuses(2, "takes one picture or sound of each file", "digits.mlc", "-i", "images", "-o", "out/")
     refuses(6, "'photo' is no input", "digits.mlc", "-i", "photo=images")
     refuses(2, "this run has none", "bare.mlc", "-i", "images", "--allow-unsigned")
     refuses(3, "no file", "digits.mlc", "--input-list", "-", "--json-lines")

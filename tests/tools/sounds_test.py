@@ -3,10 +3,12 @@ import json
 import pathlib
 import struct
 
+from npz_file import read
 from onnx_file import model, node, port
 from tool_test import Skipped, main
 
-DATA = pathlib.Path(__file__).resolve().parents[1] / "unit/io/data"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DATA, MODELS = ROOT / "tests/unit/io/data", ROOT.parent / "shared/models"
 
 
 def wav(samples, rate):
@@ -104,5 +106,38 @@ def what_does_not_fit_is_an_error(t):
     assert "step 'wav_out' takes f32 [samples], [channels, samples] or [1, channels, samples], found f32[1,1,1,3]" in refused, refused
 
 
+def floats_wav(samples, rate):
+    data = struct.pack(f"<{len(samples)}f", *samples)
+    return (b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 3, 1, rate, 4*rate, 4, 32) +
+            b"data" + struct.pack("<I", len(data)) + data)
+
+
+def notes_are_those_that_sound(t):
+    """Basic Pitch: the recorded two seconds at the network's rate, and at twice that by the example as it is, in two parts."""
+    source, recorded = MODELS / "basic_pitch.onnx", MODELS / "expected/basic_pitch.n1_notes.npz"
+    if not (source.is_file() and recorded.is_file()):
+        raise Skipped("basic_pitch.onnx is not here")
+    sound = read(recorded, ["in:serving_default_input_2:0"])["in:serving_default_input_2:0"][1]
+    text = (ROOT / "examples/notes/pipeline.json").read_text()
+    (t.dir / "slow.json").write_text(text.replace("44100", "22050"))
+    (t.dir / "p.json").write_text(text)
+    for name in ("slow", "p"):
+        t.run("mlpack", "build", source, "--pipeline", f"{name}.json", "-o", f"{name}.mlc", "--target", "native")
+    (t.dir / "slow.wav").write_bytes(floats_wav(sound, 22050))
+    t.run("mlrun", "slow.mlc", "-i", "slow.wav", "-o", "slow.npz")
+    found = read(t.dir / "slow.npz")
+    for name, number in (("notes", 1), ("onsets", 2), ("pitches", 0)):
+        key = f"out:StatefulPartitionedCall:{number}"
+        want = read(recorded, [key])[key]
+        assert found[name][0] == want[0] and max(abs(a - b) for a, b in zip(found[name][1], want[1])) < 1e-3, name
+    between = [v for a, b in zip(sound, [*sound[1:], 0]) for v in (a, (a + b) / 2)]
+    (t.dir / "fast.wav").write_bytes(floats_wav(between + [0.0] * 1000, 44100))
+    t.run("mlrun", "p.mlc", "-i", "fast.wav", "-o", "fast.npz")
+    shape, notes = read(t.dir / "fast.npz")["notes"]
+    assert shape == (2, 172, 88), shape
+    assert {21 + k % 88 for k, v in enumerate(notes[:172 * 88]) if v > 0.5} == {69, 72, 76, 88}, notes
+
+
 if __name__ == "__main__":
-    main([a_sound_comes_out_as_a_file, a_sound_goes_through_spectra_at_another_rate, packed_sounds_come_in, what_does_not_fit_is_an_error])
+    main([a_sound_comes_out_as_a_file, a_sound_goes_through_spectra_at_another_rate, packed_sounds_come_in, what_does_not_fit_is_an_error,
+          notes_are_those_that_sound])

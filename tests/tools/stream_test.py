@@ -140,6 +140,15 @@ def classes_of_all_chunks_are_rows(t):
     assert [line.split()[:2] for line in lines] == [[f"{k * HOP / RATE:.3f}", str(best)] for k, best in enumerate(want)], lines
 
 
+def texts_of_all_chunks_are_lines(t):
+    sums(t)
+    (t.dir / "letters.txt").write_text("\n".join("abcdefgh") + "\n")
+    build(t, outputs=["text"], steps=[{"op": "new_axis", "in": "both", "at": 0}, {"op": "ctc_greedy", "blank": 8, "charset": "letters.txt", "final_space": False, "out": "text"}])
+    want = ["abcdefgh "[max(range(9), key=lambda k: (row[k], -k))].strip() for row in expected(SAMPLES, False)]
+    assert [line["text"] for line in t.json("mlrun", "run", "s.mlc", "-i", "s.wav", stderr=None)["outputs"]["text"]] == want, want
+    assert [line["outputs"]["text"]["text"] for line in chunks(t, "s.mlc", "-i", "s.wav")[0]] == want
+
+
 def what_does_not_fit_a_stream_is_told(t):
     sums(t)
     build(t)
@@ -191,7 +200,7 @@ def mistakes_of_a_stream_have_a_place(t):
     says("'unused' is used by no step", stream={"carry": {"state": {"from": "next", "shape": [1, 2]}, "unused": "next"}})
     says("'carry' of 'state' lacks 'shape'", stream={"carry": {"state": {"from": "next"}}})
     says("the stream carries 'state', which is no array that a step computes", stream={"carry": {"state": "state"}})
-    says("a stream of several channels", channels="keep")
+    says("error[E5007]", "a stream of several channels", channels="keep")
     # What only the model shows.
     says("error[E5009]", "the stream carries 'state', whose extent 1 is free in the program", '"shape": [...]', stream={"carry": {"state": "next"}}, code=(2, 20))
     says("error[E5009]", "whose extent 0 is 2, and the program takes 1", stream={"carry": {"state": {"from": "next", "shape": [2, 2]}}}, code=(2, 20))
@@ -274,6 +283,6 @@ def speech_is_where_it_was_recorded(t):
 
 if __name__ == "__main__":
     main([a_chunk_sees_what_was_before_it_and_what_is_carried, a_context_may_be_longer_than_a_chunk_or_none, raw_samples_come_in_pieces_of_any_size,
-          classes_of_all_chunks_are_rows, what_does_not_fit_a_stream_is_told, mistakes_of_a_stream_have_a_place, inspect_tells_of_the_stream,
+          classes_of_all_chunks_are_rows, texts_of_all_chunks_are_lines, what_does_not_fit_a_stream_is_told, mistakes_of_a_stream_have_a_place, inspect_tells_of_the_stream,
           golden_vectors_are_chunks_that_follow_each_other,
           constants_are_what_the_file_says, speech_is_where_it_was_recorded])

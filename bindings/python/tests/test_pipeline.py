@@ -1,7 +1,9 @@
 """Files in, answers out, through the pipeline of the container."""
+import io
 import json
 import struct
 import unittest
+import wave
 import zlib
 
 import support
@@ -187,6 +189,48 @@ class Chunks(unittest.TestCase):
             mlrt.open(support.digits()).stream()
         with self.assertRaises(mlrt.UsageError):
             mlrt.open(support.relu()).stream()
+
+
+class Sounds(unittest.TestCase):
+    """Rows of 8 samples, 4 apart, through a model that changes nothing, and added up: the sound, 4 samples later."""
+    @classmethod
+    def setUpClass(cls):
+        from onnx_file import model, node, port
+        (support.SCRATCH / "rows.onnx").write_bytes(model([node("Identity", ["x"], ["y"])], [port("x", "f32", [1, 8])], [port("y", "f32", [1, 8])]))
+        hann = {"shape": "hann", "ends": "periodic"}
+        stream = {"input": "noisy", "hop": 4, "context": 4, "last": "pad", "carry": {"before": {"from": "rest", "shape": [4]}}}
+        steps = [{"op": "decode_audio", "in": "noisy", "channels": "mean", "rate": 100}, {"op": "window", **hann}, {"op": "new_axis", "at": 0, "out": "x"},
+                 {"op": "run", "program": "main", "in": {"x": "x"}, "out": {"y": "y"}},
+                 {"op": "overlap_add", "in": "y", "hop": 4, "center": "none", "window": hann, "before": "before", "out": {"sound": "sound", "rest": "rest"}},
+                 {"op": "wav_out", "in": "sound", "rate": 100, "out": "clean"}]
+        (support.SCRATCH / "rows.json").write_text(json.dumps({"mlc_pipeline": 1, "inputs": {"noisy": {"accept": ["audio/wav"]}}, "stream": stream,
+                                                               "steps": steps, "outputs": ["clean", "sound"]}))
+        cls.model = mlrt.open(support.container("rows", "--pipeline", str(support.SCRATCH / "rows.json")))
+        cls.samples = np.random.default_rng(4).integers(-20000, 20000, 18).astype(np.int16)
+        cls.want = np.concatenate([np.zeros(4), cls.samples[:16]])
+
+    def read(self, data, count):
+        self.assertIsInstance(data, bytes)
+        file = wave.open(io.BytesIO(data))
+        self.assertEqual((file.getnchannels(), file.getsampwidth(), file.getframerate(), file.getnframes()), (1, 2, 100, count))
+        return np.frombuffer(file.readframes(count), np.int16)
+
+    def test_a_sound_in_is_a_sound_out(self):
+        made = io.BytesIO()
+        with wave.open(made, "wb") as file:
+            file.setparams((1, 2, 100, 0, "NONE", ""))
+            file.writeframes(self.samples.tobytes())
+        self.assertEqual({name: answer.kind for name, answer in self.model.pipeline_outputs.items()}, {"clean": "sound", "sound": "array"})
+        answers = self.model.run(noisy=made.getvalue())
+        self.assertEqual(answers["sound"].shape, (5, 4))
+        np.testing.assert_allclose(self.read(answers["clean"], 20), self.want, atol=1)
+
+    def test_each_chunk_of_a_stream_has_its_part(self):
+        sound = (self.samples / 32768).astype(np.float32)
+        stream = self.model.stream()
+        chunks = stream.push(sound[:7]) + stream.push(sound[7:]) + stream.finish()
+        np.testing.assert_allclose(np.concatenate([self.read(chunk["clean"], 4) for chunk in chunks]), self.want, atol=1)
+        np.testing.assert_allclose(np.concatenate([chunk["sound"] for chunk in chunks]) * 32768, self.want, atol=1)
 
 
 class Words(unittest.TestCase):

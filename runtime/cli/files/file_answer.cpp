@@ -56,14 +56,18 @@ std::string indented(const std::string& text) {
   return out;
 }
 
-// The picture among the answers, which leaves them.
-std::vector<std::byte> picture_of(std::vector<pipeline::Answer>& answers) {
-  for (auto a = answers.begin(); a != answers.end(); ++a)
-    if (auto* image = std::get_if<pipeline::ImageFile>(&a->value)) {
-      std::vector<std::byte> bytes = std::move(image->bytes);
-      answers.erase(a);
-      return bytes;
-    }
+bool is_file(ValueKind kind) { return kind == ValueKind::Image || kind == ValueKind::Sound; }
+
+// The picture or sound among the answers, which leaves them.
+std::vector<std::byte> file_among(std::vector<pipeline::Answer>& answers) {
+  for (auto a = answers.begin(); a != answers.end(); ++a) {
+    auto* image = std::get_if<pipeline::ImageFile>(&a->value);
+    auto* sound = std::get_if<pipeline::SoundFile>(&a->value);
+    if (!image && !sound) continue;
+    std::vector<std::byte> bytes = std::move(image ? image->bytes : sound->bytes);
+    answers.erase(a);
+    return bytes;
+  }
   return {};
 }
 
@@ -76,9 +80,9 @@ Status show(const FilesTask& task, const ListedFile& file, DecodedFile decoded, 
   const pipeline::Programs programs = mlio::programs_of(task.model, session.session.get(), nullptr, budget, run_ns);
   const std::optional<int64_t> top = task.top > 0 ? std::optional<int64_t>(task.top) : std::nullopt;
   MLC_ASSIGN(std::vector<pipeline::Answer> answers, task.target.pipeline->run(std::move(decoded.made), top, budget, programs));
-  if (!task.results.empty()) out.picture = picture_of(answers);
+  if (!task.results.empty()) out.result = file_among(answers);
   out.json = fields_of_run(task.model, session);
-  if (!task.results.empty()) out.json["output_file"] = result_path(task.results, file);
+  if (!task.results.empty()) out.json["output_file"] = result_path(task.results, file, makes_sounds(task));
   if (task.as_json_lines) {
     MLC_ASSIGN(out.json["outputs"], json_of(answers, budget));
   } else {
@@ -106,10 +110,10 @@ Status check_task(const FilesTask& task, const std::string& input_name) {
         .hint("-i NAME=FILE for each input, one run after the other");
   if (!input_name.empty() && input_name != p.value(p.inputs[0]).name)
     return Status(Code::InputMismatch, 4001, "'{}' is no input of the pipeline", input_name).fact("it has " + p.value(p.inputs[0]).name);
-  const auto pictures = std::count_if(p.outputs.begin(), p.outputs.end(), [&](pipeline::ValueId id) { return p.value(id).kind == ValueKind::Image; });
-  if (!task.results.empty() && pictures != 1)
-    return Status(Code::Usage, "-o {}: the folder takes one picture of each file, and there are {} among the answers", task.results, pictures)
-        .hint(pictures == 0 ? "leave out -o: the answers are on standard output" : "a pipeline whose 'outputs' have one picture");
+  const auto made = std::count_if(p.outputs.begin(), p.outputs.end(), [&](pipeline::ValueId id) { return is_file(p.value(id).kind); });
+  if (!task.results.empty() && made != 1)
+    return Status(Code::Usage, "-o {}: the folder takes one picture or sound of each file, and there are {} among the answers", task.results, made)
+        .hint(made == 0 ? "leave out -o: the answers are on standard output" : "a pipeline whose 'outputs' have one picture or sound");
   return ok();
 }
 
@@ -175,8 +179,13 @@ int print_answer(const FileAnswer& answer, bool as_json_lines) {
   return answer.failure.ok() ? flush_answer() : static_cast<int>(answer.failure.code);
 }
 
-std::string result_path(const std::string& results, const ListedFile& file) {
-  return results + (results.ends_with('/') ? "" : "/") + file.place + ".png";
+bool makes_sounds(const FilesTask& task) {
+  const pipeline::Pipeline& p = task.target.pipeline->description();
+  return std::any_of(p.outputs.begin(), p.outputs.end(), [&](pipeline::ValueId id) { return p.value(id).kind == ValueKind::Sound; });
+}
+
+std::string result_path(const std::string& results, const ListedFile& file, bool is_sound) {
+  return results + (results.ends_with('/') ? "" : "/") + file.place + (is_sound ? ".wav" : ".png");
 }
 
 }  // namespace mlc::cli

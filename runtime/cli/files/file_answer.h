@@ -17,7 +17,7 @@ struct FilesTask {
   const OpenModel& model;
   const mlio::Target& target;
   const LimitOptions& limits;
-  std::string results;  // folder of pictures; empty: none
+  std::string results;  // folder of pictures or sounds; empty: none
   int64_t top = 0;
   bool as_json_lines = false;
 };
@@ -45,13 +45,15 @@ struct FileAnswer {
   std::string skipped;
   std::string text;
   Json json = Json::object();
-  std::vector<std::byte> picture;  // the file that goes to the folder of results
+  std::vector<std::byte> result;  // the file that goes to the folder of results
 };
 FileAnswer answer_file(const FilesTask& task, const ListedFile& file, DecodedFile decoded, const OpenSession& session);
 
 // On standard output, a failure without JSON on standard error. What was skipped is not told. Returns the exit code.
 int print_answer(const FileAnswer& answer, bool as_json_lines);
-// Where the picture of a file goes.
-std::string result_path(const std::string& results, const ListedFile& file);
+// What the pipeline makes of each file that goes to a folder, pictures or sounds.
+bool makes_sounds(const FilesTask& task);
+// Where that goes.
+std::string result_path(const std::string& results, const ListedFile& file, bool is_sound);
 
 }  // namespace mlc::cli

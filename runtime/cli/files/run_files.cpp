@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t kMostUnwritten = 4;  // answers
 // What a child hands over beside what it prints.
-constexpr const char *kSkipped = "skipped", *kAll = "all";
+constexpr const char *kSkipped = "skipped", *kAll = "all", *kSound = "sound";
 
 bool is_folder(const std::string& path) {
   std::error_code unknown;
@@ -116,7 +116,7 @@ Result<FileList> list_of(const FilesRun& run) {
   return list;
 }
 
-// Where the picture of a file goes: the folders on the way to it are made.
+// Where the result of a file goes: the folders on the way to it are made.
 Result<io::FileWriter> result_writer(const std::string& path) {
   std::error_code failed;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
@@ -124,9 +124,9 @@ Result<io::FileWriter> result_writer(const std::string& path) {
   return io::FileWriter::create(path);
 }
 
-Status write_result(const std::string& path, Bytes picture) {
+Status write_result(const std::string& path, Bytes result) {
   MLC_ASSIGN(io::FileWriter writer, result_writer(path));
-  MLC_RETURN_IF_ERROR(writer.write(picture));
+  MLC_RETURN_IF_ERROR(writer.write(result));
   return writer.commit();
 }
 
@@ -156,14 +156,15 @@ Status answer_together(const FilesRun& run, const FileList& list, OpenFiles& fil
   const size_t workers = run.variant.threads != 0 ? run.variant.threads : probe::workers_for(probe::host().topology, 0);
   const auto decode = [&](size_t k) { return decode_file(task, list.files()[k], list.open(list.files()[k])); };
   MadeAhead<DecodedFile> decoded(list.files().size(), num_decoders(workers), kMostWaiting, decode, [](const DecodedFile& d) { return d.bytes; });
+  const bool is_sound = makes_sounds(task);
   {
     DoneBehind behind(kMostUnwritten);
     for (const ListedFile& file : list.files()) {
       if (std::ferror(stdout)) break;  // the answers are not taken, which has been said
       FileAnswer answer = answer_file(task, file, decoded.take(), session);
-      behind.put([&run, &file, &tally, answer = std::move(answer)]() mutable {
+      behind.put([&run, &file, &tally, is_sound, answer = std::move(answer)]() mutable {
         if (!run.results.empty() && answer.failure.ok() && answer.skipped.empty())
-          answer.failure = write_result(result_path(run.results, file), answer.picture);
+          answer.failure = write_result(result_path(run.results, file, is_sound), answer.result);
         tally.add(static_cast<Code>(print_answer(answer, run.as_json_lines)), !answer.skipped.empty());
       });
     }
@@ -197,7 +198,8 @@ Result<FileAnswer> answer_alone(const FilesRun& run, const ListedFile& file, Ope
     answer.path = file.path, answer.skipped = decoded.skipped, answer.failure = std::move(decoded.failure);
   }
   if (files.output && answer.failure.ok() && answer.skipped.empty()) {
-    MLC_RETURN_IF_ERROR(files.output->write(answer.picture));
+    if (makes_sounds(task)) MLC_RETURN_IF_ERROR(passed.put({kSound}));
+    MLC_RETURN_IF_ERROR(files.output->write(answer.result));
     MLC_RETURN_IF_ERROR(files.output->sync());
   }
   return answer;
@@ -213,10 +215,15 @@ Status answer_each(const FilesRun& run, const ContainerCommand& command, const F
     files.input_bytes = open.ok() && fstat(open->get(), &st) == 0 && S_ISREG(st.st_mode) ? static_cast<uint64_t>(st.st_size) : 0;
     files.output.reset();
     if (!run.results.empty()) {
-      MLC_ASSIGN(io::FileWriter writer, result_writer(result_path(run.results, file)));
+      MLC_ASSIGN(io::FileWriter writer, result_writer(result_path(run.results, file, false)));
       files.output.emplace(std::move(writer));
     }
     const PassedLines passed;
+    const auto says = [&](const char* word) {
+      const std::vector<std::string> said = passed.get();
+      return std::find(said.begin(), said.end(), word) != said.end();
+    };
+    files.output_name = [&] { return result_path(run.results, file, says(kSound)); };
     FileAnswer answer;
     answer.path = file.path;
     const auto print = [&](const Result<Report>& report) {
@@ -231,8 +238,6 @@ Status answer_each(const FilesRun& run, const ContainerCommand& command, const F
       return Report{};
     };
     const int code = answer_isolated(command, files, inherited, body, print);
-    const std::vector<std::string> said = passed.get();
-    const auto says = [&](const char* word) { return std::find(said.begin(), said.end(), word) != said.end(); };
     tally.add(static_cast<Code>(code), code == static_cast<int>(Code::No) && says(kSkipped));
     if (code != 0 && says(kAll)) return ok();
     files.is_quiet = files.is_quiet || code == 0;

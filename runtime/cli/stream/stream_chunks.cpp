@@ -5,6 +5,7 @@
 
 #include "runtime/cli/answers.h"
 #include "runtime/cli/stream/stream_sound.h"
+#include "runtime/pipeline/joined_sound.h"
 #include "runtime/pipeline/stream_run.h"
 
 namespace mlc::cli {
@@ -15,6 +16,17 @@ const pipeline::Pipeline& pipeline_of(const StreamWork& work) { return work.targ
 const pipeline::DecodeAudio& decoder_of(const pipeline::Pipeline& p) {
   const auto step = std::find_if(p.steps.begin(), p.steps.end(), [&](const pipeline::Step& s) { return !s.out.empty() && s.out[0] == p.stream->sound; });
   return std::get<pipeline::DecodeAudio>(step->what);  // the parser has seen to it
+}
+
+// Is the input standard input, of which the pipeline takes WAV files?
+bool is_wav_to_come(const StreamWork& work) {
+  const std::vector<std::string> names = input_names(work.model, work.target);
+  if (work.input.specs.size() != 1 || names.empty()) return false;
+  const auto spec = io::parse_input_spec(work.input.specs[0], names);
+  if (!spec || spec->kind != io::InputSpec::Kind::File || spec->path != "-" || (!spec->name.empty() && spec->name != names[0])) return false;
+  const pipeline::Pipeline& p = pipeline_of(work);
+  const std::vector<std::string>& accept = p.value(p.stream->input).accept;
+  return std::find(accept.begin(), accept.end(), "audio/wav") != accept.end();
 }
 
 // Everything of a chunk in one line.
@@ -36,7 +48,36 @@ Status print_line(const std::string& line) {
   return is_written ? ok() : Status(Code::NotFound, "the answer could not be written to standard output");
 }
 
+// The sound that the chunks make together, as a file that gets longer.
+class SoundOutput {
+ public:
+  explicit SoundOutput(io::FileWriter* file) : file_(file) {}
+
+  // Takes it from the answers: the others are shown.
+  Status take(std::vector<pipeline::Answer>& answers) {
+    if (!file_) return ok();
+    const auto answer = std::find_if(answers.begin(), answers.end(), [](const auto& a) { return std::holds_alternative<pipeline::SoundFile>(a.value); });
+    if (answer == answers.end()) return Status(Code::Internal, "no sound among the answers");
+    const bool is_first = sound_.about().channels == 0;
+    MLC_ASSIGN(const Bytes samples, sound_.add(std::get<pipeline::SoundFile>(answer->value), answer->name));
+    if (is_first) MLC_RETURN_IF_ERROR(file_->write(sound_.header()));
+    MLC_RETURN_IF_ERROR(file_->write(samples));
+    answers.erase(answer);
+    return ok();
+  }
+  Status finish() {
+    if (!file_) return ok();
+    MLC_RETURN_IF_ERROR(file_->write_first(sound_.header()));
+    return file_->sync();
+  }
+
+ private:
+  io::FileWriter* file_;
+  pipeline::JoinedSound sound_;
+};
+
 Status print_chunk(const StreamWork& work, const pipeline::Chunk& chunk, pipeline::AnswerBudget& budget) {
+  if (chunk.answers.empty() && !work.as_json) return ok();
   const double start_s = static_cast<double>(chunk.start) / pipeline_of(work).stream->rate;
   if (!work.as_json) {
     MLC_ASSIGN(const std::string text, text_of(chunk.answers, budget));
@@ -58,11 +99,22 @@ Status check_stream(const StreamWork& work) {
   if (!pipeline_of(work).stream)
     return Status(Code::Usage, "--stream: pipeline '{}' has no 'stream', and runs once over its whole inputs", pipeline_of(work).name)
         .hint("leave out --stream");
+  if (work.output.empty()) return ok();
+  if (!work.output.ends_with(".wav"))
+    return Status(Code::Usage, "-o {} with --stream: each chunk is printed when it is there, but for a sound, FILE.wav", work.output)
+        .hint("without --stream, -o writes the answers of all chunks");
+  const pipeline::Pipeline& p = pipeline_of(work);
+  const auto sounds = std::count_if(p.outputs.begin(), p.outputs.end(), [&](pipeline::ValueId id) { return p.value(id).kind == pipeline::ValueKind::Sound; });
+  if (sounds != 1) return Status(Code::Usage, "-o {}: .wav holds one sound, there are {} among the answers", work.output, sounds);
   return ok();
 }
 
 Result<std::unique_ptr<StreamSound>> open_sound(const StreamWork& work, OpenFiles& files, InputMemory& memory) {
   if (work.options.pcm.empty()) {
+    if (is_wav_to_come(work)) {
+      MLC_ASSIGN(std::unique_ptr<StreamSound> sound, sound_that_comes(files.inputs, decoder_of(pipeline_of(work))));
+      if (sound) return sound;
+    }
     MLC_ASSIGN(std::vector<NamedTensor> inputs, make_inputs(work.model, work.target, work.input, files.inputs, memory));
     for (NamedTensor& t : inputs)
       if (t.name == pipeline_of(work).value(pipeline_of(work).stream->sound).name) return sound_of(std::move(t.tensor));
@@ -81,8 +133,9 @@ Result<std::unique_ptr<StreamSound>> open_sound(const StreamWork& work, OpenFile
   return sound_of(std::move(reader), format, decoder_of(pipeline_of(work)));
 }
 
-Result<StreamDone> run_chunks(const StreamWork& work, StreamSound& sound, MlcSession* session) {
+Result<StreamDone> run_chunks(const StreamWork& work, StreamSound& sound, MlcSession* session, io::FileWriter* file) {
   StreamDone done;
+  SoundOutput output(file);
   MLC_ASSIGN(pipeline::AnswerBudget all, answer_budget(work.model, work.limits));
   const pipeline::Programs to_open = mlio::programs_of(work.model, session, nullptr, all, done.run_ns);
   MLC_ASSIGN(pipeline::StreamRun stream, pipeline::StreamRun::open(*work.target.pipeline, to_open, all));
@@ -97,11 +150,13 @@ Result<StreamDone> run_chunks(const StreamWork& work, StreamSound& sound, MlcSes
       const pipeline::Programs programs = mlio::programs_of(work.model, session, nullptr, budget, done.run_ns);
       MLC_ASSIGN(pipeline::Chunk chunk, stream.run_chunk(work.top, budget, programs));
       stream.pass(chunk);
+      MLC_RETURN_IF_ERROR(output.take(chunk.answers));
       MLC_RETURN_IF_ERROR(print_chunk(work, chunk, budget));
       ++done.chunks;
     }
   }
   if (done.chunks == 0) return pipeline::no_chunk(*pipeline_of(work).stream, done.samples);
+  MLC_RETURN_IF_ERROR(output.finish());
   return done;
 }
 

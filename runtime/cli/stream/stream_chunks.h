@@ -23,17 +23,19 @@ struct StreamWork {
   const LimitOptions& limits;
   std::optional<int64_t> top;
   bool as_json;
+  const std::string& output;  // of -o; empty: none
 };
 
-// Usage where the pipeline has no stream, or the options do not fit each other.
+// Usage where the pipeline has no stream, -o is no sound that it makes, or the options do not fit each other.
 Status check_stream(const StreamWork& work);
 
 struct StreamDone {
   uint64_t chunks = 0, samples = 0, run_ns = 0;
 };
-// Reads the sound and runs the chunks of it on the session. InputMismatch where there is none.
+// Reads the sound and runs the chunks of it on the session. InputMismatch where there is none. `file`: of the sound that is made, null
+// where none is written.
 class StreamSound;
 Result<std::unique_ptr<StreamSound>> open_sound(const StreamWork& work, OpenFiles& files, InputMemory& memory);
-Result<StreamDone> run_chunks(const StreamWork& work, StreamSound& sound, MlcSession* session);
+Result<StreamDone> run_chunks(const StreamWork& work, StreamSound& sound, MlcSession* session, io::FileWriter* file);
 
 }  // namespace mlc::cli

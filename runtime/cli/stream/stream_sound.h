@@ -24,5 +24,8 @@ class StreamSound {
 std::unique_ptr<StreamSound> sound_of(HostTensor samples);
 // Raw samples, as they come. InputMismatch where their rate is not that of the step.
 Result<std::unique_ptr<StreamSound>> sound_of(io::FileReader reader, const io::PcmFormat& format, const pipeline::DecodeAudio& step);
+// A WAV file on standard input, as it comes. Null where it is none: what was read of it is given back. InputMismatch as above; a sound that
+// is shorter than its file says is Malformed, once all samples were given.
+Result<std::unique_ptr<StreamSound>> sound_that_comes(io::InputFiles& files, const pipeline::DecodeAudio& step);
 
 }  // namespace mlc::cli

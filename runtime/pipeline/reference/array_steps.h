@@ -4,6 +4,8 @@
 // Pictures are [h, w, c]. The attributes come from the parser and are not checked again; the shapes of tensors are.
 #pragma once
 
+#include <utility>
+
 #include "runtime/io/tensor.h"
 #include "schema/pipeline/pipeline.h"
 
@@ -38,6 +40,8 @@ Result<HostTensor> stft(const Stft& step, const HostTensor& in);
 // `mask` and `sound` may be null.
 Result<HostTensor> istft(const Istft& step, const HostTensor& in, const HostTensor* mask);
 Result<HostTensor> overlap_add(const OverlapAdd& step, const HostTensor& in, const HostTensor* sound);
+// Of a sound that goes on: the sound and the rest.
+Result<std::pair<HostTensor, HostTensor>> overlap_add_on(const OverlapAdd& step, const HostTensor& in, const HostTensor& before);
 Result<HostTensor> mel(const Mel& step, const HostTensor& in);
 Result<HostTensor> log(const Log& step, const HostTensor& in);
 Result<HostTensor> mean_var(const MeanVar& step, const HostTensor& in);

@@ -82,6 +82,13 @@ Status run_array_steps(const Pipeline& p, std::vector<NamedTensor>& values) {
       values.push_back({p.value(step.out[1]).name, std::move(both->scores)});
       continue;
     }
+    if (const auto* what = std::get_if<OverlapAdd>(&step.what); what && what->goes_on) {
+      auto both = overlap_add_on(*what, in->tensor, mask->tensor);
+      if (!both.ok()) return std::move(both).status().note("step 'overlap_add'");
+      values.push_back({p.value(step.out[0]).name, std::move(both->first)});
+      values.push_back({p.value(step.out[1]).name, std::move(both->second)});
+      continue;
+    }
     auto made = std::visit(Evaluate{in->tensor, picture ? picture->layout : PixelLayout::Hwc, mask ? &mask->tensor : nullptr}, step.what);
     if (!made.ok()) return std::move(made).status().note("step '" + step.op + "'");
     values.push_back({p.value(step.out[0]).name, std::move(made).value()});

@@ -187,6 +187,32 @@ Result<HostTensor> overlap_add(const OverlapAdd& s, const HostTensor& in, const 
   return out;
 }
 
+Result<std::pair<HostTensor, HostTensor>> overlap_add_on(const OverlapAdd& s, const HostTensor& in, const HostTensor& before) {
+  MLC_RETURN_IF_ERROR(need("overlap_add", in, 2));
+  MLC_RETURN_IF_ERROR(need("overlap_add", before, 1));
+  const int64_t length = in.shape.back(), frames = in.shape[in.shape.size() - 2], overlap = length - s.hop;
+  std::vector<int64_t> shape(in.shape.begin(), in.shape.end() - 1);
+  shape.back() = overlap;
+  if (frames < 1 || overlap < 1 || before.shape != shape)
+    return Status(Code::InputMismatch, "step 'overlap_add' takes a 'before' {}, found {}", type_text(DType::F32, shape), type_text(before.dtype, before.shape));
+  MLC_ASSIGN(HostTensor rest, HostTensor::zeros(DType::F32, shape));
+  shape.back() = s.hop * frames;
+  MLC_ASSIGN(HostTensor sound, HostTensor::zeros(DType::F32, shape));
+  const std::vector<double> weights = overlap_table(s, length);
+  const auto sounds = static_cast<int64_t>(before.as<float>().size()) / overlap;
+  for (int64_t k = 0; k < sounds; ++k)
+    for (int64_t at = 0; at < s.hop * frames + overlap; ++at) {
+      double sum = at < overlap ? double{before.as<float>()[static_cast<size_t>(k * overlap + at)]} : 0;
+      for (int64_t row = 0; row < frames && row * s.hop <= at; ++row)
+        if (const int64_t place = at - row * s.hop; place < length)
+          sum += static_cast<float>(weights[static_cast<size_t>(place)]) * double{in.as<float>()[static_cast<size_t>((k * frames + row) * length + place)]};
+      const int64_t behind = at - s.hop * frames;
+      (behind < 0 ? sound.as<float>()[static_cast<size_t>(k * s.hop * frames + at)] : rest.as<float>()[static_cast<size_t>(k * overlap + behind)]) =
+          static_cast<float>(sum);
+    }
+  return std::pair(std::move(sound), std::move(rest));
+}
+
 Result<HostTensor> mel(const Mel& s, const HostTensor& in) {
   MLC_RETURN_IF_ERROR(need("mel", in, 2));
   if (in.shape.back() != s.n_fft / 2 + 1) return Status(Code::InputMismatch, "step 'mel' takes {} columns, found {}", s.n_fft / 2 + 1, in.shape.back());

@@ -1,4 +1,4 @@
-#include "runtime/io/wav.h"
+#include "runtime/io/wav_start.h"
 
 #include <cmath>
 
@@ -44,6 +44,25 @@ TEST_CASE("a sound as a file has 16 bits, rounded half to even, and is read back
   CHECK(decode_wav(*empty, Channels::First)->samples.shape[0] == 0);
   CHECK(encode_wav({}, 65, 8000, allow).status().message == "wav: a sound with 65 channels, expected 1 to 64");
   CHECK(encode_wav(samples, 1, 8000, [](uint64_t bytes) { return Status(Code::Resource, "{} bytes", bytes); }).status().message == "28 bytes");
+}
+
+TEST_CASE("where samples begin is known as soon as their chunk begins") {
+  for (const char* name : {"pcm16.wav", "float64.wav"}) {
+    CAPTURE(name);
+    const HostBuffer file = fixture(name);
+    const auto whole = wav_start(file.bytes());
+    REQUIRE(whole.ok());
+    REQUIRE(whole->has_value());
+    const uint64_t at = (*whole)->at;
+    CHECK(at + (*whole)->bytes <= file.size());
+    for (size_t n = 0; n < file.size(); ++n) {
+      const auto start = wav_start(file.bytes().first(n));
+      REQUIRE(start.ok());
+      CHECK(start->has_value() == (n >= at));
+    }
+  }
+  for (const uint32_t bytes : {0u, 0x7FFFF000u, 0xFFFFFFFFu}) CHECK(WavStart{{}, 44, bytes}.is_endless());
+  for (const uint32_t bytes : {2u, 0x70000000u}) CHECK(!WavStart{{}, 44, bytes}.is_endless());
 }
 
 TEST_CASE("audio that ends early is an error") {

@@ -199,7 +199,7 @@ TEST_CASE("spectra with their phases and sounds made of spectra are librosa's") 
     const auto rows = reference::istft({n_fft}, all.at("spectra/" + of), &all.at("mask/" + of));
     REQUIRE(rows.ok());
     const auto as_long = HostTensor::zeros(DType::F32, {length});
-    OverlapAdd step{hop, center == 1, true, {Window::Shape::Hann, true}};
+    OverlapAdd step{hop, false, center == 1, true, {Window::Shape::Hann, true}};
     const auto found = reference::overlap_add(step, *rows, length > 0 ? &*as_long : nullptr);
     REQUIRE(found.ok());
     REQUIRE(found->shape == want.shape);
@@ -218,6 +218,34 @@ TEST_CASE("a sound that was cut into frames comes back") {
   REQUIRE(found.ok());
   REQUIRE(found->shape == std::vector<int64_t>{333});
   for (size_t i = 0; i < sound.size(); ++i) CHECK(std::fabs(found->as<float>()[i] - sound[i]) < 1e-6);
+}
+
+TEST_CASE("rows of a sound that goes on give what all rows together give") {
+  constexpr int64_t kLength = 12, kFrames = 10;
+  for (const int64_t hop : {1, 5, 6, 11}) {
+    CAPTURE(hop);
+    auto rows = HostTensor::zeros(DType::F32, {kFrames, kLength});
+    REQUIRE(rows.ok());
+    for (int i = 0; i < kFrames * kLength; ++i) rows->as<float>()[static_cast<size_t>(i)] = static_cast<float>((i * 37 + 11) % 101) / 50 - 1;
+    OverlapAdd step{hop, false, false, false, {}};
+    const auto whole = reference::overlap_add(step, *rows, nullptr);
+    REQUIRE(whole.ok());
+    step.goes_on = true;
+    auto before = HostTensor::zeros(DType::F32, {kLength - hop});
+    std::vector<float> found;
+    for (int64_t at = 0; at < kFrames; at += 2) {
+      const auto some = HostTensor::view(DType::F32, {2, kLength}, rows->data.data() + at * kLength * 4, 2 * kLength * 4);
+      REQUIRE(some.ok());
+      auto both = reference::overlap_add_on(step, *some, *before);
+      REQUIRE(both.ok());
+      REQUIRE(both->first.shape == std::vector<int64_t>{2 * hop});
+      found.insert(found.end(), both->first.as<float>().begin(), both->first.as<float>().end());
+      *before = std::move(both->second);
+    }
+    found.insert(found.end(), before->as<float>().begin(), before->as<float>().end());
+    REQUIRE(found.size() == whole->as<float>().size());
+    for (size_t i = 0; i < found.size(); ++i) CHECK(std::fabs(found[i] - whole->as<float>()[i]) < 1e-5);
+  }
 }
 
 TEST_CASE("frames begin and end as asked") {
@@ -249,6 +277,8 @@ TEST_CASE("attributes of steps on sounds are refused where they have no meaning"
   refuses(R"({"op":"overlap_add","hop":2,"center":"cut","window":"hann")", "'window'");
   refuses(R"({"op":"overlap_add","hop":2,"center":"cut","window":{"shape":"hann"})", "ends");
   refuses(R"({"op":"overlap_add","hop":2,"center":"cut","window":"none","length_of":"none")", "no value 'none'");
+  refuses(R"({"op":"overlap_add","hop":2,"center":"none","window":"none","before":"sound","length_of":"sound")", "stands beside 'before'");
+  refuses(R"({"op":"overlap_add","hop":2,"center":"none","window":"none","before":"sound")", "names no 'rest'");
   refuses(R"({"op":"mel","bands":8,"n_fft":64,"rate":16000,"low":0,"high":8001,"scale":"htk","norm":"none")", "above half of 'rate'");
   refuses(R"({"op":"mel","bands":8,"n_fft":64,"rate":16000,"low":90,"high":90,"scale":"htk","norm":"none")", "is not above 'low'");
   refuses(R"({"op":"log","how":"ln","floor":0)", "is not above 0");
