@@ -7,6 +7,7 @@
 #include "packager/compile/expand.h"
 #include "packager/nest/names.h"
 #include "packager/pipeline/generation.h"
+#include "schema/pipeline/geometry.h"
 #include "schema/pipeline/sound_tables.h"
 
 namespace mlc::pipeline {
@@ -481,20 +482,61 @@ class Expander {
     return Status(Code::Usage, 5009, "step '{}' takes {}, '{}' is {}]", step_->op, wanted.what, pipeline_.value(step_->in[k]).name, found);
   }
 
+  // As many rows as the levels make, where that is known before the run.
+  Status need_places(const Boxes& s) const {
+    for (const ValueId id : step_->in)
+      if (const ir::Expr* rows = function_.arrays[values_.at(id).array].shape[1]; rows->is_const() && rows->i != anchor_count(s))
+        return Status(Code::Usage, 5009, "the cells of step 'boxes' make {}, '{}' has {}", counted(static_cast<size_t>(anchor_count(s)), "box", "boxes"),
+                      pipeline_.value(id).name, rows->i)
+            .hint("'size' is the picture that the network saw; a level has ceil(side / stride) cells along each side");
+    return ok();
+  }
+  static constexpr const char* kRows = "floats [1, boxes, 5 and as many as there are classes]";
+  static constexpr const char* kMarks = "scores as floats [1, boxes, classes and the background]";
+
   Status expand(const Boxes& s) {
-    static constexpr const char* kNames[] = {"BoxesYolo", "BoxesYolo8", "BoxesSsd"};  // by form
-    const bool is_ssd = s.form == Boxes::Form::Ssd;
+    const bool is_one = step_->in.size() == 1;
+    const char* name = "";
+    Attributes attributes;
     switch (s.form) {
-      case Boxes::Form::Yolo: MLC_RETURN_IF_ERROR(need(0, {3, 2, 6, INT64_MAX, "floats [1, boxes, 5 and as many as there are classes]"})); break;
-      case Boxes::Form::Yolo8: MLC_RETURN_IF_ERROR(need(0, {3, 1, 5, INT64_MAX, "floats [1, 4 and as many as there are classes, boxes]"})); break;
+      case Boxes::Form::Yolo:
+        name = "BoxesYolo";
+        MLC_RETURN_IF_ERROR(need(0, {3, 2, 6, INT64_MAX, kRows}));
+        break;
+      case Boxes::Form::Yolo8:
+        name = "BoxesYolo8";
+        MLC_RETURN_IF_ERROR(need(0, {3, 1, 5, INT64_MAX, "floats [1, 4 and as many as there are classes, boxes]"}));
+        break;
       case Boxes::Form::Ssd:
+        name = "BoxesSsd";
+        attributes = {{"height", s.height}, {"width", s.width}, {"background", s.background}};
         MLC_RETURN_IF_ERROR(need(0, {3, 2, 4, 4, "boxes as floats [1, boxes, 4]"}));
-        MLC_RETURN_IF_ERROR(need(1, {3, 2, s.background + 1, INT64_MAX, "scores as floats [1, boxes, classes and the background]"}));
+        MLC_RETURN_IF_ERROR(need(1, {3, 2, s.background + 1, INT64_MAX, kMarks}));
+        break;
+      case Boxes::Form::Anchors:
+        name = is_one ? "BoxesAnchorsRows" : "BoxesAnchors";
+        attributes = {{"near", s.variance[0]}, {"far", s.variance[1]}};
+        if (is_one) MLC_RETURN_IF_ERROR(need(0, {3, 2, 6, INT64_MAX, kRows}));
+        else MLC_RETURN_IF_ERROR(need(0, {3, 2, 4, 4, "boxes as floats [1, boxes, 4]"}));
+        if (!is_one) attributes["background"] = s.background;
+        if (!is_one) MLC_RETURN_IF_ERROR(need(1, {3, 2, s.background + 1, INT64_MAX, kMarks}));
+        MLC_RETURN_IF_ERROR(need_places(s));
+        break;
+      case Boxes::Form::Dfl:
+        name = is_one ? "BoxesDflRows" : "BoxesDfl";
+        attributes = {{"bins", s.bins}};
+        if (is_one) MLC_RETURN_IF_ERROR(need(0, {3, 2, 4 * s.bins + 1, INT64_MAX, "floats [1, boxes, classes and 4 times 'bins']"}));
+        else MLC_RETURN_IF_ERROR(need(0, {3, 2, 4 * s.bins, 4 * s.bins, "boxes as floats [1, boxes, 4 times 'bins']"}));
+        if (!is_one) MLC_RETURN_IF_ERROR(need(1, {3, 2, 1, INT64_MAX, kMarks}));
+        MLC_RETURN_IF_ERROR(need_places(s));
         break;
     }
-    lang::Call call = call_of(kNames[static_cast<size_t>(s.form)], {}, "mlc.pipeline");
-    if (is_ssd) call.attributes = {{"height", s.height}, {"width", s.width}, {"background", s.background}};
+    lang::Call call = call_of(name, std::move(attributes), "mlc.pipeline");
     for (const ValueId id : step_->in) call.inputs.emplace_back(values_.at(id));
+    if (!s.levels.empty()) {
+      const std::vector<float> places = anchor_table(s);
+      call.inputs.emplace_back(constant(DType::F32, places, {static_cast<int64_t>(places.size() / 4), 4}));
+    }
     call.outputs = {true, true};
     MLC_ASSIGN(std::vector<lang::Value> out, library_.expand(ctx_, function_, call));
     for (size_t k = 0; k < step_->out.size(); ++k) values_[step_->out[k]] = std::move(out[k]);
@@ -505,7 +547,10 @@ class Expander {
     MLC_RETURN_IF_ERROR(need(1, {2, 1, 0, INT64_MAX, "scores f32 [boxes, classes]"}));
     classes_[step_->out[0]] = extent_of(function_.arrays[values_.at(step_->in[1]).array].shape[1]);
     const std::string per = s.per_class ? "class" : "all";
-    lang::Call call = call_of("Nms", {{"least", s.score}, {"iou", s.iou}, {"most", s.most}, {"per", per}}, "mlc.pipeline");
+    Attributes attributes{{"least", s.score}, {"iou", s.iou}, {"most", s.most}, {"per", per}};
+    const bool is_hard = s.decay == Nms::Decay::Hard;
+    if (!is_hard) attributes.merge(Attributes{{"sigma", s.sigma}, {"decay", std::string(s.decay == Nms::Decay::Linear ? "linear" : "gaussian")}});
+    lang::Call call = call_of(is_hard ? "Nms" : "SoftNms", std::move(attributes), "mlc.pipeline");
     call.inputs = {in(), values_.at(step_->in.at(1))};
     MLC_ASSIGN(std::vector<lang::Value> out, library_.expand(ctx_, function_, call));
     return set(std::move(out[0]));

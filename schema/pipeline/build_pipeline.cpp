@@ -324,7 +324,9 @@ class Builder {
     Value none;
     step.what = kind.parse(r, none, none);
     const auto* boxes = std::get_if<Boxes>(&step.what);
-    read_pair_or_one(r, /*pair=*/!boxes || boxes->form == Boxes::Form::Ssd, step);
+    const Json* in = r.optional("in");
+    const bool may_be_two = boxes && (boxes->form == Boxes::Form::Anchors || boxes->form == Boxes::Form::Dfl);
+    read_pair_or_one(r, /*pair=*/!boxes || boxes->form == Boxes::Form::Ssd || (may_be_two && in && in->is(Kind::Object)), step);
     const std::string auto_name = "steps[" + std::to_string(index) + "]";
     if (!boxes) {
       const Json* named = r.optional("out");

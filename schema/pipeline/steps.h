@@ -146,16 +146,29 @@ struct Truncate {
 
 // Boxes f32 [boxes, 4] as corners x1 y1 x2 y2 in pixels of the network's picture, and scores f32 [boxes, classes].
 struct Boxes {
-  enum class Form { Yolo, Yolo8, Ssd };
+  enum class Form { Yolo, Yolo8, Ssd, Anchors, Dfl };
+  // One cell for each `stride` pixels of the picture, begun ones too; of each cell so many boxes.
+  struct Level {
+    int64_t stride = 1;
+    std::vector<std::array<double, 2>> anchors;  // height, width in pixels; Dfl: none
+  };
   Form form = Form::Yolo;
-  int64_t height = 0, width = 0;  // Ssd: of the picture whose sides are 1
-  int64_t background = -1;        // Ssd: a class that is left out; -1: none
+  int64_t height = 0, width = 0;     // of the picture that the network saw; Ssd: whose sides are 1
+  int64_t background = -1;           // Ssd and Anchors of two arrays: a class that is left out; -1: none
+  std::vector<Level> levels;         // Anchors and Dfl
+  double offset = 0;                 // where in a cell its centre is
+  double variance[2] = {1, 1};       // Anchors: of centres, of sides
+  int64_t bins = 0;                  // Dfl
 };
 // Detections f32 [n, 6], x1 y1 x2 y2 score class, best first.
 struct Nms {
-  double score = 0, iou = 0;  // kept above the one, suppressed above the other
+  // What becomes of the score of a box that overlaps a kept one: none is left (Hard), 1 - IoU of it, or exp(-IoU * IoU / sigma) of it.
+  enum class Decay { Hard, Linear, Gaussian };
+  double score = 0, iou = 0;  // kept above the one, suppressed or decayed above the other
   bool per_class = true;
   int64_t most = 1;
+  Decay decay = Decay::Hard;
+  double sigma = 1;
 };
 // Detections as places of the picture that a step has resized. The second input is that picture.
 struct Unletterbox {
