@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMostBoxes = 1 << 20, kMostColumns = 1 << 20;
 constexpr int64_t kMostBins = 1024;
-constexpr size_t kMostLevels = 16, kMostAnchors = 256;
+constexpr size_t kMostLevels = 16, kMostAnchors = 256, kMostColours = 4096;
 
 using Form = Boxes::Form;
 
@@ -82,6 +82,7 @@ Op parse_boxes(ObjectReader& r, const Value&, Value&) {
   if (s.form == Form::Ssd) std::tie(s.height, s.width) = r.pair(r.required("size"), "size", 1, kMaxSide);
   if (s.form == Form::Anchors || s.form == Form::Dfl) read_places(r, s);
   if (has_background) read_background(r, s);
+  if (const Json* v = s.form == Form::Yolo || s.form == Form::Yolo8 ? r.optional("extra") : nullptr) s.extra = r.integer(v, "extra", 1, kMostColumns);
   if (s.form == Form::Dfl) s.bins = r.integer(r.required("bins"), "bins", 2, kMostBins);
   if (s.form == Form::Anchors) {
     const Json* variance = list_of(r, "variance", 2);
@@ -90,7 +91,8 @@ Op parse_boxes(ObjectReader& r, const Value&, Value&) {
   }
   const bool is_anchors = s.form == Form::Anchors, is_dfl = s.form == Form::Dfl, is_placed = is_anchors || is_dfl;
   for (const auto& [key, has_it] : {std::pair{"size", is_placed || s.form == Form::Ssd}, {"background", has_background}, {"levels", is_anchors},
-                                    {"strides", is_dfl}, {"offset", is_placed}, {"variance", is_anchors}, {"bins", is_dfl}})
+                                    {"strides", is_dfl}, {"offset", is_placed}, {"variance", is_anchors}, {"bins", is_dfl},
+                                    {"extra", s.form == Form::Yolo || s.form == Form::Yolo8}})
     if (const Json* v = has_it ? nullptr : r.optional(key); v && form)
       r.wrong(*v, key, "has no meaning with \"form\": \"" + std::string(form->text()) + "\"" + (is_anchors ? " and one array" : ""));
   return s;
@@ -123,6 +125,27 @@ Op parse_nms(ObjectReader& r, const Value&, Value&) {
 Op parse_unletterbox(ObjectReader& r, const Value&, Value&) {
   Unletterbox s;
   s.clip = r.boolean(r.required("clip"), "clip");
+  return s;
+}
+
+Op parse_keypoints(ObjectReader& r, const Value&, Value&) {
+  Keypoints s;
+  s.columns = r.integer(r.required("columns"), "columns", 2, 16);
+  s.clip = r.boolean(r.required("clip"), "clip");
+  return s;
+}
+
+Op parse_masks(ObjectReader&, const Value&, Value&) { return Masks{}; }
+
+Op parse_paint(ObjectReader& r, const Value&, Value& out) {
+  Paint s;
+  if (const Json* palette = list_of(r, "palette", kMostColours))
+    for (const Json& colour : palette->items()) {
+      const auto rgb = parse_color(colour.text());
+      if (rgb) s.palette.push_back(*rgb);
+      else r.wrong(colour, "palette", "holds something that is not \"#rrggbb\"");
+    }
+  out.picture = Picture{};
   return s;
 }
 

@@ -159,8 +159,9 @@ struct Boxes {
   double offset = 0;                 // where in a cell its centre is
   double variance[2] = {1, 1};       // Anchors: of centres, of sides
   int64_t bins = 0;                  // Dfl
+  int64_t extra = 0;                 // Yolo and Yolo8: the last numbers of a box, which are no classes; a third result
 };
-// Detections f32 [n, 6], x1 y1 x2 y2 score class, best first.
+// Detections f32 [n, 6], x1 y1 x2 y2 score class, best first. With a third input [boxes, m], numbers of each box, those of the kept ones too.
 struct Nms {
   // What becomes of the score of a box that overlaps a kept one: none is left (Hard), 1 - IoU of it, or exp(-IoU * IoU / sigma) of it.
   enum class Decay { Hard, Linear, Gaussian };
@@ -170,10 +171,28 @@ struct Nms {
   Decay decay = Decay::Hard;
   double sigma = 1;
 };
+// The step whose picture a network saw.
+using Fitted = std::variant<Resize, Letterbox>;
 // Detections as places of the picture that a step has resized. The second input is that picture.
 struct Unletterbox {
-  std::variant<Resize, Letterbox> of;
+  Fitted of;
   bool clip = false;
+};
+// Points of detections [n, points * columns], x and y first, likewise: f32 [n, points, columns].
+struct Keypoints {
+  Fitted of;
+  int64_t columns = 2;
+  bool clip = false;
+};
+// What detections cover, bool [n, height, width] of the picture that a step has resized: coefficients [n, m] times prototypes [1, m, h, w], above 0 and within
+// the box. Inputs: coefficients, detections, prototypes, picture.
+struct Masks {
+  Fitted of;
+};
+// Classes i64 [h, w] or [1, h, w] of the network's picture as colours of the one that a step has resized, which is the second input.
+struct Paint {
+  Fitted of;
+  std::vector<std::array<uint8_t, 3>> palette;  // in turn
 };
 // One of the last axis, which disappears.
 struct Column {
@@ -345,7 +364,7 @@ struct Batch {
 
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
                         LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Transpose, Constant,
-                        Boxes, Nms, Unletterbox, Fit, Resample, Frame, Window, PreEmphasis, Stft, Istft, OverlapAdd, Mel, Log, MeanVar, Run,
+                        Boxes, Nms, Unletterbox, Keypoints, Masks, Paint, Fit, Resample, Frame, Window, PreEmphasis, Stft, Istft, OverlapAdd, Mel, Log, MeanVar, Run,
                         Generate, TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut, WavOut,
                         TextBoxes, Cut, ForEach, Batch>;
 
