@@ -443,7 +443,7 @@ class Builder {
     if (const Json* out = r.required("out"); expect(out, Kind::Object, "out")) {
       ObjectReader names(*out, "'out' of " + step.op, problems_);
       using Part = Tokenize::Part;
-      for (const auto& [key, part] : {std::pair{"ids", Part::Ids}, {"mask", Part::Mask}, {"type_ids", Part::TypeIds}}) {
+      for (const auto& [key, part] : {std::pair{"ids", Part::Ids}, {"mask", Part::Mask}, {"type_ids", Part::TypeIds}, {"position_ids", Part::Positions}}) {
         const Json* name = names.optional(key);
         if (!name) continue;
         Value v;
@@ -453,7 +453,7 @@ class Builder {
         what.parts.push_back(part);
       }
       names.finish();
-      if (step.out.empty()) problems_.add(5005, out->where(), "step 'tokenize' names no result: ids, mask, type_ids");
+      if (step.out.empty()) problems_.add(5005, out->where(), "step 'tokenize' names no result: ids, mask, type_ids, position_ids");
     }
     r.finish();
     previous_ = step.out.size() == 1 ? std::optional(step.out[0]) : std::nullopt;

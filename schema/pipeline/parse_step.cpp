@@ -58,6 +58,7 @@ Op decode_audio(ObjectReader& r, const Value&, Value& out) {
 
 constexpr int64_t kMostTokens = 1 << 20;  // of a text
 constexpr int64_t kMostIds = 1 << 22;     // of a tokenizer
+constexpr size_t kMostPrompt = 1 << 14;   // bytes
 
 // "truncate": {"max": 256, "side": "right"} or "none"; of pairs with "cut".
 void read_truncate(ObjectReader& r, bool is_pair, Tokenize& s) {
@@ -95,6 +96,10 @@ Op tokenize(ObjectReader& r, const Value&, Value&) {
   const Json* in = r.optional("in");
   const bool is_pair = in && in->is(Json::Kind::Object);
   s.tokenizer = r.string(r.required("tokenizer"), "tokenizer");
+  if (const Json* v = r.optional("prompt")) {
+    s.prompt = r.string(v, "prompt");
+    if (s.prompt.size() > kMostPrompt) r.wrong(*v, "prompt", "has " + std::to_string(s.prompt.size()) + " bytes, at most " + std::to_string(kMostPrompt));
+  }
   s.special_tokens = r.boolean(r.required("special_tokens"), "special_tokens");
   read_truncate(r, is_pair, s);
   read_pad(r, s);

@@ -44,11 +44,12 @@ struct DecodeAudio {
 
 // Texts, or pairs of them, to numbers i64 [texts, tokens].
 struct Tokenize {
-  enum class Part { Ids, Mask, TypeIds };
+  enum class Part { Ids, Mask, TypeIds, Positions };
   // Which of two texts is cut.
   enum class Cut { Longest, First, Second };
 
   std::string tokenizer;  // name of an asset
+  std::string prompt;     // before each text, the first one of a pair
   bool special_tokens = true;
   bool truncates = false;
   int64_t max = 0;  // tokens of a text, where it truncates
