@@ -196,6 +196,32 @@ TEST_CASE("heads of anchors and of bins say where their boxes are, and soft supp
   CHECK(nms_problem(R"("score":-1,"iou":0.5,"like":"soft","decay":"linear")", "needs a 'score' of at least 0"));
 }
 
+TEST_CASE("numbers of each box follow those that are kept, and classes are painted") {
+  const std::string head = R"({"op":"letterbox","size":[32,48],"upscale":false,"kernel":"linear","like":"opencv","value":114,"out":"fit"},
+{"op":"layout","to":"NCHW","out":"x"},{"op":"run","program":"main","in":{"x":"x"},"out":{"c":"c"}},)";
+  const std::string boxes = R"({"op":"boxes","form":"yolo8","in":"c","extra":3,"out":{"boxes":"b","scores":"t","extra":"e"}},)";
+  const std::string nms = R"({"op":"nms","in":{"boxes":"b","scores":"t","extra":"e"},"score":0.2,"iou":0.5,"per":"all","max":1,"out":)";
+  const std::string both = R"({"found":"f","extra":"k"}},)", points = R"({"op":"keypoints","in":"k","columns":3,"clip":true,"of":"fit","out":"y"})";
+  const auto read = [&](const std::string& steps) { return parse(kHead + kDecode + head + steps + R"(],"outputs":["f","y"]})", "p.json"); };
+  const auto problem = [&](const std::string& steps, std::string_view sentence) {
+    const auto file = read(steps);
+    if (!file.ok() && file.status().text().find(sentence) == std::string::npos) MESSAGE(file.status().text());
+    return !file.ok() && file.status().text().find(sentence) != std::string::npos;
+  };
+  const auto file = read(boxes + nms + both + points);
+  REQUIRE_MESSAGE(file.ok(), file.status().text());
+  const Pipeline& p = file->pipelines[0];
+  CHECK(std::get<Boxes>(p.steps[4].what).extra == 3);
+  CHECK(p.steps[4].out.size() == 3);
+  CHECK(p.steps[5].in.size() == 3);
+  CHECK(p.value(p.steps[5].out[1]).name == "k");
+  CHECK(std::holds_alternative<Letterbox>(std::get<Keypoints>(p.steps[6].what).of));
+  CHECK(problem(boxes + nms + R"("f"},)" + points, "'out' is a string, expected an object"));
+  CHECK(problem(boxes + nms + both + R"({"op":"keypoints","in":"k","columns":1,"clip":true,"of":"x","out":"y"})", "'columns' of step 'keypoints' is 1, expected 2 to 16"));
+  CHECK(problem(boxes + nms + both + R"({"op":"masks","in":"k","boxes":"f","of":"fit","out":"y"})", "step 'masks' lacks 'prototypes'"));
+  CHECK(problem(boxes + nms + both + R"({"op":"paint","in":"k","palette":["red"],"of":"fit","out":"y"})", "'palette' of step 'paint' holds something that is not \"#rrggbb\""));
+}
+
 TEST_CASE("boxes with labels are answers that can be drawn, and a drawn picture becomes a file") {
   const auto with_steps = [](const std::string& steps, const std::string& outputs) {
     return parse(kHead + kDecode + R"({"op":"layout","to":"NCHW","out":"x"},{"op":"run","program":"main","in":{"x":"x"},"out":{"f":"found"}},
