@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the tools and packs the digits example for every CPU target; runs the one file here and on an emulated machine.
+# Builds the tools and packs the digits example for every CPU target; runs the one file here and on an emulated machine. Then
+# two applications of several models each: a number read in a picture, and pictures searched by a text.
 #   ./demo.sh          here and on an emulated aarch64
 #   ./demo.sh --all    on an emulated riscv64 as well, whose libraries are compiled first (some minutes)
 set -euo pipefail
@@ -52,6 +53,17 @@ for image in $example/images/*; do
   show $bin/mlrun $work/digits.mlc --input "$image" --top 3
 done
 
+say "Two models in one file: where digits are, and what each one is"
+show $bin/mlpack build $example/number.json -o $work/number.mlc --target native
+for image in $example/numbers/*; do
+  show $bin/mlrun $work/number.mlc --input "$image"
+done
+
+say "Two pipelines in one file: pictures searched by a text"
+search=examples/search_pictures
+show $bin/mlpack build $search/pipeline.json -o $work/search.mlc --target native
+show $bin/mlrun embed $work/search.mlc $search/pictures --pipeline picture --query "a red car" --query "a photo of the blue boat" --top 2
+
 shown=()
 for arch in "${machines[@]}"; do
   say "The same file on an emulated $arch"
@@ -68,5 +80,6 @@ say "What was shown"
 cat <<END
 $work/digits.mlc: $(stat -c %s "$work/digits.mlc") bytes, one signed file with code for every CPU target, the weights once, the picture steps and the
 labels. It was verified, explained and tested, gave the digit of each picture here$([ ${#shown[@]} -eq 0 ] || printf ', and the same on: %s' "${shown[*]}").
+$work/number.mlc and $work/search.mlc: applications of two models each. More of them: examples/README.md.
 Next: $bin/mlpack check YOUR.onnx, $bin/mlpack build YOUR.onnx -o your.mlc, $bin/mlrun your.mlc -i random; docs/tutorial.md.
 END

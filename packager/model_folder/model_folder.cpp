@@ -92,7 +92,7 @@ class Describer {
     const bool is_encoder = is_there(folder_ + "/modules.json");
     const JsonValue* labels = config.find("id2label");
     ranks_ = !is_encoder && labels && labels->is(Kind::Object) && labels->size() == 1;
-    MLC_ASSIGN(const std::string tokenize, tokenize_step(config));
+    MLC_ASSIGN(const std::string tokenize, tokenize_step(config, is_encoder));
     steps_ = tokenize;
     MLC_RETURN_IF_ERROR(is_encoder ? sentence_steps() : ranks_ ? score_steps(config) : class_steps(config));
     const std::string accepts = ": {\"accept\": [\"text/plain\"]}", inputs = ranks_ ? "\"query\"" + accepts + ", \"text\"" + accepts : "\"text\"" + accepts;
@@ -105,7 +105,7 @@ class Describer {
     return std::any_of(model_.graph.outputs.begin(), model_.graph.outputs.end(), [&](const model::Port& p) { return p.name == name; });
   }
 
-  Result<std::string> tokenize_step(const File& config) {
+  Result<std::string> tokenize_step(const File& config, bool is_encoder) {
     MLC_ASSIGN(const File tokenizer, File::read_optional(folder_, "tokenizer_config.json"));
     MLC_ASSIGN(const File sentences, File::read_optional(folder_, "sentence_bert_config.json"));
     MLC_RETURN_IF_ERROR(sentences.knows({"max_seq_length", "do_lower_case"}));
@@ -124,8 +124,11 @@ class Describer {
     if (pad < 0) return config.wrong("pad_token_id", "is missing");
     std::string fixed, in, out;
     for (const model::Port& port : model_.graph.inputs) {
-      const char* part = port.name == "input_ids" ? "ids" : port.name == "attention_mask" ? "mask" : port.name == "token_type_ids" ? "type_ids" : nullptr;
-      if (!part) return Status(Code::Usage, "the model takes '{}', which is none of input_ids, attention_mask, token_type_ids", port.name).hint("--pipeline FILE says what it gets");
+      const char* part = port.name == "input_ids" ? "ids" : port.name == "attention_mask" ? "mask" : port.name == "token_type_ids" ? "type_ids"
+                         : port.name == "position_ids" ? "position_ids" : nullptr;
+      if (!part)
+        return Status(Code::Usage, "the model takes '{}', which is none of input_ids, attention_mask, token_type_ids, position_ids", port.name)
+            .hint("--pipeline FILE says what it gets");
       if (port.name != "attention_mask") out += (out.empty() ? "\"" : ", \"") + std::string(part) + "\": \"" + part + "\"";
       in += (in.empty() ? "\"" : ", \"") + port.name + "\": \"" + part + "\"";
       const auto* extent = port.shape.size() == 2 ? std::get_if<int64_t>(&port.shape[1]) : nullptr;
@@ -135,9 +138,28 @@ class Describer {
     takes_mask_ = in.find("attention_mask") != in.npos;
     tokens_out_ = out;
     const std::string texts = ranks_ ? "{\"first\": \"query\", \"second\": \"text\"}" : "\"text\"";
-    return "  {\"op\": \"tokenize\", \"in\": " + texts + ", \"tokenizer\": \"tokenizer.json\", \"special_tokens\": true,\n   \"truncate\": " +
+    std::string prompt;
+    if (is_encoder) {
+      MLC_ASSIGN(prompt, default_prompt());
+      has_prompt_ = !prompt.empty();
+      if (has_prompt_) prompt = "\"prompt\": " + json_quote(prompt) + ", ";
+    }
+    return "  {\"op\": \"tokenize\", \"in\": " + texts + ", \"tokenizer\": \"tokenizer.json\", " + prompt + "\"special_tokens\": true,\n   \"truncate\": " +
            (length > 0 ? "{\"max\": " + std::to_string(length) + ", \"side\": \"" + cut + (ranks_ ? "\", \"cut\": \"longest\"}" : "\"}") : std::string("\"none\"")) + ", \"pad\": {\"to\": " +
            (fixed.empty() ? "\"longest\"" : fixed) + ", \"side\": \"" + padded + "\", \"id\": " + std::to_string(pad) + "},\n";
+  }
+
+  // What the library puts before each text where nothing else is asked for.
+  Result<std::string> default_prompt() {
+    MLC_ASSIGN(const File sentences, File::read_optional(folder_, "config_sentence_transformers.json"));
+    const JsonValue* name = sentences.find("default_prompt_name");
+    if (!name) return std::string();
+    if (!name->is(Kind::String)) return sentences.wrong("default_prompt_name", "is no name");
+    const JsonValue* prompts = sentences.find("prompts");
+    const JsonValue* prompt = prompts && prompts->is(Kind::Object) ? prompts->find(name->text()) : nullptr;
+    if (!prompt || !prompt->is(Kind::String))
+      return sentences.wrong("default_prompt_name", "is '" + std::string(name->text().substr(0, 80)) + "', which 'prompts' does not have");
+    return std::string(prompt->text());
   }
 
   // The end of `tokenize`, with a mask where something asks for it, and the model.
@@ -150,8 +172,6 @@ class Describer {
   // modules.json: a list of {"idx", "name", "path", "type"}.
   Status sentence_steps() {
     MLC_ASSIGN(const File modules, File::read(folder_, "modules.json"));
-    MLC_ASSIGN(const File sentences, File::read_optional(folder_, "config_sentence_transformers.json"));
-    if (sentences.find("default_prompt_name")) return sentences.wrong("default_prompt_name", "is a text before each text, which is not understood");
     if (!modules.root().is(Kind::Array)) return Status(Code::Usage, "modules.json is {}, expected a list", name_of(modules.root().kind()));
     std::string behind, how;
     size_t index = 0;
@@ -183,6 +203,9 @@ class Describer {
     MLC_ASSIGN(const File config, File::read(folder_, path + "/config.json"));
     MLC_RETURN_IF_ERROR(config.knows({"word_embedding_dimension", "pooling_mode_cls_token", "pooling_mode_mean_tokens", "pooling_mode_max_tokens",
                                       "pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens", "pooling_mode_lasttoken", "include_prompt"}));
+    MLC_ASSIGN(const bool pools_prompt, config.flag("include_prompt", true));
+    if (has_prompt_ && !pools_prompt)
+      return config.wrong("include_prompt", "is false beside a prompt, and tokens that are left out of the mean are not understood");
     std::string how;
     for (const auto& [key, name] : {std::pair{"pooling_mode_cls_token", "first"}, {"pooling_mode_mean_tokens", "mean"}, {"pooling_mode_max_tokens", "max"},
                                     {"pooling_mode_lasttoken", "last"}, {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len"},
@@ -251,7 +274,7 @@ class Describer {
   const model::Model& model_;
   Description out_;
   std::string steps_, in_, tokens_out_, answer_;
-  bool takes_mask_ = false, ranks_ = false;
+  bool takes_mask_ = false, ranks_ = false, has_prompt_ = false;
 };
 
 }  // namespace

@@ -30,6 +30,7 @@ int64_t number_at(const text::Encoding& e, Tokenize::Part part, size_t i) {
     case Tokenize::Part::Ids: return e.ids[i];
     case Tokenize::Part::Mask: return e.attention[i];
     case Tokenize::Part::TypeIds: return e.type_ids[i];
+    case Tokenize::Part::Positions: break;  // counted along the row
   }
   return 0;
 }
@@ -47,6 +48,19 @@ int64_t whole_at(const HostTensor& t, size_t i) {
   }
 }
 
+// The texts with what stands before each of them; their bytes are a quarter of the memory at most.
+Result<std::vector<std::string>> with_prompt(const std::string& prompt, const TextList& list, const io::DecodeLimits& limits) {
+  std::vector<std::string> texts;
+  uint64_t bytes = 0;
+  for (const auto& one : list.texts) {
+    bytes += prompt.size() + one.size() + sizeof(std::string);
+    if (bytes > limits.memory / 4)
+      return Status(Code::Resource, "input '{}': the texts with 'prompt' before each take more than {} bytes; give fewer at once", list.name, limits.memory / 4);
+    texts.push_back(prompt + std::string(one));
+  }
+  return texts;
+}
+
 }  // namespace
 
 Result<std::vector<HostTensor>> tokenize(const Tokenize& step, const text::Compiled& tokenizer, const TextList& first, const TextList* second,
@@ -54,9 +68,13 @@ Result<std::vector<HostTensor>> tokenize(const Tokenize& step, const text::Compi
   if (second && second->texts.size() != first.texts.size())
     return Status(Code::InputMismatch, 4001, "'{}' has {} texts and '{}' {}: each text of one goes with one of the other", first.name,
                   uint64_t{first.texts.size()}, second->name, uint64_t{second->texts.size()});
+  std::vector<std::string> prompted;
+  if (!step.prompt.empty()) {
+    MLC_ASSIGN(prompted, with_prompt(step.prompt, first, limits));
+  }
   std::vector<text::Texts> texts;
   for (size_t i = 0; i < first.texts.size(); ++i) {
-    text::Texts& one = texts.emplace_back(text::Texts{first.texts[i]});
+    text::Texts& one = texts.emplace_back(text::Texts{prompted.empty() ? std::string_view(first.texts[i]) : std::string_view(prompted[i])});
     if (second) one.second = second->texts[i];
   }
   // Half of the memory is that of the arrays.
@@ -74,8 +92,12 @@ Result<std::vector<HostTensor>> tokenize(const Tokenize& step, const text::Compi
     MLC_ASSIGN(HostTensor t, HostTensor::zeros(DType::I64, {static_cast<int64_t>(texts.size()), static_cast<int64_t>(length)}));
     const std::span<int64_t> numbers = t.as<int64_t>();
     if (part == Tokenize::Part::Ids) std::fill(numbers.begin(), numbers.end(), step.pad_id);
-    for (size_t row = 0; row < texts.size(); ++row)
-      for (size_t i = 0; i < (*encodings)[row].ids.size(); ++i) numbers[row * length + i] = number_at((*encodings)[row], part, i);
+    for (size_t row = 0; row < texts.size(); ++row) {
+      const text::Encoding& e = (*encodings)[row];
+      int64_t position = 0;  // of the next token that the mask keeps
+      for (size_t i = 0; i < e.ids.size(); ++i)
+        numbers[row * length + i] = part != Tokenize::Part::Positions ? number_at(e, part, i) : e.attention[i] ? position++ : 0;
+    }
     out.push_back(std::move(t));
   }
   return out;

@@ -303,15 +303,22 @@ class Builder {
 
   // "of" names what a resize or a letterbox has made: the answer is the picture that it took.
   std::optional<ValueId> read_origin(ObjectReader& r, Step& step) {
-    auto* back = std::get_if<Unletterbox>(&step.what);
+    const auto fitted = [&]() -> Fitted* {
+      if (auto* s = std::get_if<Unletterbox>(&step.what)) return &s->of;
+      if (auto* s = std::get_if<Keypoints>(&step.what)) return &s->of;
+      if (auto* s = std::get_if<Masks>(&step.what)) return &s->of;
+      auto* s = std::get_if<Paint>(&step.what);
+      return s ? &s->of : nullptr;
+    };
+    Fitted* back = fitted();
     const Json* of = back ? r.required("of") : nullptr;
     const std::string name = r.string(of, "of");
     const auto made = name.empty() ? std::nullopt : use(name, of->where());
     if (!made) return std::nullopt;
     for (const Step& maker : p_.steps) {
       if (maker.out.empty() || maker.out[0] != *made || maker.in.empty()) continue;
-      if (const auto* resize = std::get_if<Resize>(&maker.what)) back->of = *resize;
-      else if (const auto* letterbox = std::get_if<Letterbox>(&maker.what)) back->of = *letterbox;
+      if (const auto* resize = std::get_if<Resize>(&maker.what)) *back = *resize;
+      else if (const auto* letterbox = std::get_if<Letterbox>(&maker.what)) *back = *letterbox;
       else continue;
       return maker.in[0];
     }
@@ -324,14 +331,18 @@ class Builder {
     Value none;
     step.what = kind.parse(r, none, none);
     const auto* boxes = std::get_if<Boxes>(&step.what);
-    read_pair_or_one(r, /*pair=*/!boxes || boxes->form == Boxes::Form::Ssd, step);
+    const Json* in = r.optional("in");
+    const bool may_be_two = boxes && (boxes->form == Boxes::Form::Anchors || boxes->form == Boxes::Form::Dfl);
+    read_pair_or_one(r, /*pair=*/!boxes || boxes->form == Boxes::Form::Ssd || (may_be_two && in && in->is(Kind::Object)), step);
     const std::string auto_name = "steps[" + std::to_string(index) + "]";
-    if (!boxes) {
-      const Json* named = r.optional("out");
+    const Json* named = r.optional("out");
+    if (!boxes && step.in.size() < 3) {
       step.out.push_back(add_value({named ? r.string(named, "out") : auto_name}, named ? named->where() : step.where));
     } else if (const Json* out = r.required("out"); expect(out, Kind::Object, "out")) {
       ObjectReader names(*out, "'out' of " + step.op, problems_);
-      for (const char* key : {"boxes", "scores"}) {
+      std::vector<const char*> keys = boxes ? std::vector{"boxes", "scores"} : std::vector{"found"};
+      if (!boxes || boxes->extra > 0) keys.push_back("extra");
+      for (const char* key : keys) {
         const Json* name = names.required(key);
         if (std::string text = names.string(name, key); !text.empty()) step.out.push_back(add_value({std::move(text)}, name->where()));
       }
@@ -355,6 +366,7 @@ class Builder {
     if (!expect(in, Kind::Object, "in")) return;
     ObjectReader both(*in, "'in' of " + step.op, problems_);
     for (const char* key : {"boxes", "scores"}) add(both, both.required(key), key);
+    if (const Json* extra = std::holds_alternative<Nms>(step.what) ? both.optional("extra") : nullptr) add(both, extra, "extra");
     both.finish();
   }
 
@@ -431,7 +443,7 @@ class Builder {
     if (const Json* out = r.required("out"); expect(out, Kind::Object, "out")) {
       ObjectReader names(*out, "'out' of " + step.op, problems_);
       using Part = Tokenize::Part;
-      for (const auto& [key, part] : {std::pair{"ids", Part::Ids}, {"mask", Part::Mask}, {"type_ids", Part::TypeIds}}) {
+      for (const auto& [key, part] : {std::pair{"ids", Part::Ids}, {"mask", Part::Mask}, {"type_ids", Part::TypeIds}, {"position_ids", Part::Positions}}) {
         const Json* name = names.optional(key);
         if (!name) continue;
         Value v;
@@ -441,7 +453,7 @@ class Builder {
         what.parts.push_back(part);
       }
       names.finish();
-      if (step.out.empty()) problems_.add(5005, out->where(), "step 'tokenize' names no result: ids, mask, type_ids");
+      if (step.out.empty()) problems_.add(5005, out->where(), "step 'tokenize' names no result: ids, mask, type_ids, position_ids");
     }
     r.finish();
     previous_ = step.out.size() == 1 ? std::optional(step.out[0]) : std::nullopt;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "schema/pipeline/steps.h"
 
@@ -86,6 +87,39 @@ constexpr Margins margins(const Pad& s, Size in) {
   if (s.multiple <= 0) return {s.top, s.bottom, s.left, s.right};
   auto missing = [&](int64_t side) { return (s.multiple - side % s.multiple) % s.multiple; };
   return {0, missing(in.height), 0, missing(in.width)};
+}
+
+// The cells of one level, both sides.
+constexpr Size cells_of(const Boxes& s, const Boxes::Level& level) {
+  return {divide(s.height, level.stride, SizeRound::Ceil), divide(s.width, level.stride, SizeRound::Ceil)};
+}
+
+// Rows of anchors that a step on boxes has, level by level.
+inline int64_t anchor_count(const Boxes& s) {
+  int64_t count = 0;
+  for (const Boxes::Level& level : s.levels) {
+    const Size cells = cells_of(s, level);
+    count += cells.height * cells.width * std::max<int64_t>(static_cast<int64_t>(level.anchors.size()), 1);
+  }
+  return count;
+}
+
+// [rows, 4]: x and y of the centre, and the width and the height of the anchor, in pixels; of Dfl the stride twice. Row by row of cells, in a
+// cell in the order of the file.
+inline std::vector<float> anchor_table(const Boxes& s) {
+  std::vector<float> table;
+  table.reserve(static_cast<size_t>(anchor_count(s)) * 4);
+  for (const Boxes::Level& level : s.levels) {
+    const Size cells = cells_of(s, level);
+    const auto stride = static_cast<double>(level.stride);
+    const std::vector<std::array<double, 2>> cell{{stride, stride}};
+    for (int64_t row = 0; row < cells.height; ++row)
+      for (int64_t column = 0; column < cells.width; ++column)
+        for (const auto& [height, width] : level.anchors.empty() ? cell : level.anchors)
+          for (const double v : {(static_cast<double>(column) + s.offset) * stride, (static_cast<double>(row) + s.offset) * stride, width, height})
+            table.push_back(static_cast<float>(v));
+  }
+  return table;
 }
 
 }  // namespace mlc::pipeline

@@ -8,22 +8,6 @@
 namespace mlc::pipeline {
 namespace {
 
-// The three bytes of "#rrggbb".
-std::optional<std::array<uint8_t, 3>> parse_color(std::string_view text) {
-  if (text.size() != 7 || text[0] != '#') return std::nullopt;
-  std::array<uint8_t, 3> rgb = {};
-  for (size_t i = 0; i < 6; ++i) {
-    char c = text[i + 1];
-    int digit = c >= '0' && c <= '9'   ? c - '0'
-                : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                       : -1;
-    if (digit < 0) return std::nullopt;
-    rgb[i / 2] = static_cast<uint8_t>(rgb[i / 2] * 16 + digit);
-  }
-  return rgb;
-}
-
 Color color_of(ObjectReader& r, const Json* v, std::string_view key) {
   return r.choice<Color>(v, key, {{"rgb", Color::Rgb}, {"bgr", Color::Bgr}, {"gray", Color::Gray}});
 }
@@ -74,6 +58,7 @@ Op decode_audio(ObjectReader& r, const Value&, Value& out) {
 
 constexpr int64_t kMostTokens = 1 << 20;  // of a text
 constexpr int64_t kMostIds = 1 << 22;     // of a tokenizer
+constexpr size_t kMostPrompt = 1 << 14;   // bytes
 
 // "truncate": {"max": 256, "side": "right"} or "none"; of pairs with "cut".
 void read_truncate(ObjectReader& r, bool is_pair, Tokenize& s) {
@@ -111,6 +96,10 @@ Op tokenize(ObjectReader& r, const Value&, Value&) {
   const Json* in = r.optional("in");
   const bool is_pair = in && in->is(Json::Kind::Object);
   s.tokenizer = r.string(r.required("tokenizer"), "tokenizer");
+  if (const Json* v = r.optional("prompt")) {
+    s.prompt = r.string(v, "prompt");
+    if (s.prompt.size() > kMostPrompt) r.wrong(*v, "prompt", "has " + std::to_string(s.prompt.size()) + " bytes, at most " + std::to_string(kMostPrompt));
+  }
   s.special_tokens = r.boolean(r.required("special_tokens"), "special_tokens");
   read_truncate(r, is_pair, s);
   read_pad(r, s);
@@ -517,6 +506,9 @@ constexpr StepKind kKinds[] = {
     {"boxes", InputForm::Boxes, parse_boxes},
     {"nms", InputForm::Boxes, parse_nms},
     {"unletterbox", InputForm::Tensor, parse_unletterbox},
+    {"keypoints", InputForm::Tensor, parse_keypoints},
+    {"masks", InputForm::Tensor, parse_masks, {{{"boxes", true}, {"prototypes", true}}}},
+    {"paint", InputForm::Tensor, parse_paint},
     {"column", InputForm::Tensor, column},
     {"new_axis", InputForm::Tensor, new_axis},
     {"transpose", InputForm::Tensor, transpose},
@@ -549,9 +541,24 @@ constexpr StepKind kKinds[] = {
 };
 
 constexpr std::string_view kPlanned[] = {
-    "clip", "mask_png", "quantize"};
+    "clip", "quantize"};
 
 }  // namespace
+
+std::optional<std::array<uint8_t, 3>> parse_color(std::string_view text) {
+  if (text.size() != 7 || text[0] != '#') return std::nullopt;
+  std::array<uint8_t, 3> rgb = {};
+  for (size_t i = 0; i < 6; ++i) {
+    char c = text[i + 1];
+    int digit = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                       : -1;
+    if (digit < 0) return std::nullopt;
+    rgb[i / 2] = static_cast<uint8_t>(rgb[i / 2] * 16 + digit);
+  }
+  return rgb;
+}
 
 void read_labels(ObjectReader& r, std::string& labels, int64_t& offset) {
   if (const Json* v = r.optional("labels")) labels = r.string(v, "labels");

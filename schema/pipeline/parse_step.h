@@ -47,12 +47,18 @@ struct StepKind {
 Op parse_boxes(ObjectReader& r, const Value& in, Value& out);
 Op parse_nms(ObjectReader& r, const Value& in, Value& out);
 Op parse_unletterbox(ObjectReader& r, const Value& in, Value& out);
+Op parse_keypoints(ObjectReader& r, const Value& in, Value& out);
+Op parse_masks(ObjectReader& r, const Value& in, Value& out);
+Op parse_paint(ObjectReader& r, const Value& in, Value& out);
 Op parse_detections(ObjectReader& r, const Value& in, Value& out);
 Op parse_draw(ObjectReader& r, const Value& in, Value& out);
 Op parse_image_out(ObjectReader& r, const Value& in, Value& out);
 
 // One that takes nothing (parse_stream.cpp).
 Op parse_constant(ObjectReader& r, const Value& in, Value& out);
+
+// The three bytes of "#rrggbb".
+std::optional<std::array<uint8_t, 3>> parse_color(std::string_view text);
 
 // "labels" and "label_offset" of steps that name classes.
 void read_labels(ObjectReader& r, std::string& labels, int64_t& offset);

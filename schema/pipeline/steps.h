@@ -44,11 +44,12 @@ struct DecodeAudio {
 
 // Texts, or pairs of them, to numbers i64 [texts, tokens].
 struct Tokenize {
-  enum class Part { Ids, Mask, TypeIds };
+  enum class Part { Ids, Mask, TypeIds, Positions };
   // Which of two texts is cut.
   enum class Cut { Longest, First, Second };
 
   std::string tokenizer;  // name of an asset
+  std::string prompt;     // before each text, the first one of a pair
   bool special_tokens = true;
   bool truncates = false;
   int64_t max = 0;  // tokens of a text, where it truncates
@@ -146,21 +147,53 @@ struct Truncate {
 
 // Boxes f32 [boxes, 4] as corners x1 y1 x2 y2 in pixels of the network's picture, and scores f32 [boxes, classes].
 struct Boxes {
-  enum class Form { Yolo, Yolo8, Ssd };
+  enum class Form { Yolo, Yolo8, Ssd, Anchors, Dfl };
+  // One cell for each `stride` pixels of the picture, begun ones too; of each cell so many boxes.
+  struct Level {
+    int64_t stride = 1;
+    std::vector<std::array<double, 2>> anchors;  // height, width in pixels; Dfl: none
+  };
   Form form = Form::Yolo;
-  int64_t height = 0, width = 0;  // Ssd: of the picture whose sides are 1
-  int64_t background = -1;        // Ssd: a class that is left out; -1: none
+  int64_t height = 0, width = 0;     // of the picture that the network saw; Ssd: whose sides are 1
+  int64_t background = -1;           // Ssd and Anchors of two arrays: a class that is left out; -1: none
+  std::vector<Level> levels;         // Anchors and Dfl
+  double offset = 0;                 // where in a cell its centre is
+  double variance[2] = {1, 1};       // Anchors: of centres, of sides
+  int64_t bins = 0;                  // Dfl
+  int64_t extra = 0;                 // Yolo and Yolo8: the last numbers of a box, which are no classes; a third result
 };
-// Detections f32 [n, 6], x1 y1 x2 y2 score class, best first.
+// Detections f32 [n, 6], x1 y1 x2 y2 score class, best first. With a third input [boxes, m], numbers of each box, those of the kept ones too.
 struct Nms {
-  double score = 0, iou = 0;  // kept above the one, suppressed above the other
+  // What becomes of the score of a box that overlaps a kept one: none is left (Hard), 1 - IoU of it, or exp(-IoU * IoU / sigma) of it.
+  enum class Decay { Hard, Linear, Gaussian };
+  double score = 0, iou = 0;  // kept above the one, suppressed or decayed above the other
   bool per_class = true;
   int64_t most = 1;
+  Decay decay = Decay::Hard;
+  double sigma = 1;
 };
+// The step whose picture a network saw.
+using Fitted = std::variant<Resize, Letterbox>;
 // Detections as places of the picture that a step has resized. The second input is that picture.
 struct Unletterbox {
-  std::variant<Resize, Letterbox> of;
+  Fitted of;
   bool clip = false;
+};
+// Points of detections [n, points * columns], x and y first, likewise: f32 [n, points, columns].
+struct Keypoints {
+  Fitted of;
+  int64_t columns = 2;
+  bool clip = false;
+};
+// What detections cover, bool [n, height, width] of the picture that a step has resized: coefficients [n, m] times prototypes [1, m, h, w], above 0 and within
+// the box. Inputs: coefficients, detections, prototypes, picture.
+struct Masks {
+  Fitted of;
+};
+// Classes i64 [h, w] or [1, h, w] of the network's picture as colours of the one that a step has resized, which is the second input.
+struct Paint {
+  Fitted of;
+  std::vector<std::array<uint8_t, 3>> palette;  // in turn
 };
 // One of the last axis, which disappears.
 struct Column {
@@ -334,7 +367,7 @@ struct Batch {
 
 using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
                         LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Transpose, Constant,
-                        Boxes, Nms, Unletterbox, Fit, Resample, Frame, Window, PreEmphasis, Stft, Istft, OverlapAdd, Mel, Log, MeanVar, Run,
+                        Boxes, Nms, Unletterbox, Keypoints, Masks, Paint, Fit, Resample, Frame, Window, PreEmphasis, Stft, Istft, OverlapAdd, Mel, Log, MeanVar, Run,
                         Generate, TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut, WavOut,
                         TextBoxes, Cut, ForEach, Batch>;
 

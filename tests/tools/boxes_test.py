@@ -103,6 +103,44 @@ def a_picture_among_the_answers_is_a_file(t):
     assert ".png holds one picture, there are 2 among the answers" in refused, refused
 
 
+def numbers_of_kept_boxes_are_points_and_masks(t):
+    # Three numbers behind the classes of each box: with prototypes of 1, x and y they say on which side of a line the box is covered.
+    rows = [[10, 10, 12, 8, 0.9, 0.9, 0.1, 10, -1, 0], [10.5, 10, 12, 8, 0.8, 0.9, 0, 7, 7, 7], [3, 10, 4, 4, 0.7, 0.1, 0.9, 1, 0, 0]]
+    detector(t, rows)
+    places = [[1] * 100, [c * 2 + 1 for _ in range(10) for c in range(10)], [r * 2 + 1 for r in range(10) for _ in range(10)]]
+    values = struct.pack("<300f", *(v for place in places for v in place))
+    kinds = struct.pack("<50f", *(v for kind in range(2) for _ in range(5) for v in [kind, kind, 0.5, 0.5, 1 - kind]))
+    flat = struct.pack(f"<{sum(map(len, rows))}f", *(v for row in rows for v in row))
+    nodes = [node("ReduceMean", ["x"], ["mean"], axes=[1, 2, 3], keepdims=0), node("Mul", ["mean", "zero"], ["nothing"])]
+    shapes = {"y": ([1, 3, 10], flat), "p": ([1, 3, 10, 10], values), "k": ([1, 2, 5, 5], kinds)}
+    constants = [tensor("zero", "f32", [], struct.pack("<f", 0))] + [tensor(name + "_", "f32", shape, data) for name, (shape, data) in shapes.items()]
+    nodes += [node("Add", [name + "_", "nothing"], [name]) for name in shapes]
+    (t.dir / "d.onnx").write_bytes(model(nodes, [port("x", "f32", [1, 3, 20, 20])], [port(name, "f32", shape) for name, (shape, _) in shapes.items()], constants))
+    pipeline(t, {}, [], [])
+    text = json.loads((t.dir / "p.json").read_text())
+    text["steps"] = text["steps"][:4] + [
+        {"op": "run", "program": "main", "in": {"x": "x"}, "out": {"y": "rows", "p": "p", "k": "k"}},
+        {"op": "boxes", "form": "yolo", "in": "rows", "extra": 3, "out": {"boxes": "boxes", "scores": "scores", "extra": "all"}},
+        {"op": "nms", "in": {"boxes": "boxes", "scores": "scores", "extra": "all"}, "score": 0.5, "iou": 0.5, "per": "all", "max": 9,
+         "out": {"found": "small", "extra": "kept"}},
+        {"op": "unletterbox", "in": "small", "of": "boxed", "clip": True, "out": "found"},
+        {"op": "masks", "in": "kept", "boxes": "found", "prototypes": "p", "of": "boxed", "out": "masks"},
+        {"op": "keypoints", "in": "kept", "columns": 3, "of": "boxed", "clip": False, "out": "points"},
+        {"op": "dtype", "in": "masks", "to": "f32", "out": "covered"},
+        {"op": "argmax", "in": "k", "axis": 1}, {"op": "paint", "palette": ["#000000", "#ff0000"], "of": "boxed"}, {"op": "image_out", "type": "image/png", "out": "seen"}]
+    text["outputs"] = ["found", "covered", "points", "seen"]
+    (t.dir / "p.json").write_text(json.dumps(text))
+    t.run("mlpack", "build", "d.onnx", "--pipeline", "p.json", "-o", "d.mlc", "--target", "native")
+    answer = t.json("mlrun", "run", "d.mlc", "-i", "p.png")["outputs"]
+    covered = answer["covered"]["data"]
+    assert answer["covered"]["shape"] == [2, 20, 40], answer["covered"]["shape"]
+    left_half = [float(8 <= x < 20 and 2 <= y < 18) for y in range(20) for x in range(40)]
+    whole_box = [float(2 <= x < 10 and 6 <= y < 14) for y in range(20) for x in range(40)]
+    assert covered == left_half + whole_box, [sum(covered[:800]), sum(covered[800:])]
+    assert answer["points"]["shape"] == [2, 1, 3] and answer["points"]["data"] == [20, -12, 0, 2, -10, 0], answer["points"]
+    assert answer["seen"]["width"] == 40 and answer["seen"]["height"] == 20, answer["seen"]
+
+
 def what_does_not_fit_is_told_before_compiling(t):
     detector(t, ROWS)
     (t.dir / "one.txt").write_text("cat\n")
@@ -149,23 +187,13 @@ def the_face_is_found(t):
 
 def the_cat_is_found(t):
     source, photo = real("fastestdet.onnx"), real("cat.png")
-    text = json.loads((ROOT / "examples/faces/pipeline.json").read_text())
-    text["steps"] = [{"op": "decode_image", "in": "photo", "color": "bgr", "orient": "exif", "alpha": "drop"},
-                     {"op": "resize", "size": [352, 352], "kernel": "bilinear", "like": "pillow", "out": "small"},
-                     {"op": "normalize", "div": 255}, {"op": "layout", "to": "NCHW", "out": "x"},
-                     {"op": "run", "program": "main", "in": {"input": "x"}, "out": {"output": "rows"}},
-                     {"op": "boxes", "form": "yolo", "in": "rows", "out": {"boxes": "boxes", "scores": "scores"}},
-                     {"op": "nms", "in": {"boxes": "boxes", "scores": "scores"}, "score": 0.5, "iou": 0.45, "per": "class", "max": 100},
-                     {"op": "unletterbox", "of": "small", "clip": True}, {"op": "detections", "out": "found"}]
-    text["outputs"] = ["found"]
-    (t.dir / "p.json").write_text(json.dumps(text))
-    t.run("mlpack", "build", source, "--pipeline", "p.json", "-o", "c.mlc", "--target", "native")
-    found, = t.json("mlrun", "run", "c.mlc", "-i", photo, stderr=None)["outputs"]["found"]
-    assert found["index"] == 15 and abs(found["score"] - 0.7014) < 1e-3 and "label" not in found, found
+    t.run("mlpack", "build", source, "--pipeline", ROOT / "examples/objects/pipeline.json", "-o", "c.mlc", "--target", "native")
+    found, = t.json("mlrun", "run", "c.mlc", "-i", photo, "-o", "drawn.png", stderr=None)["outputs"]["found"]
+    assert found["index"] == 15 and found["label"] == "cat" and abs(found["score"] - 0.7014) < 1e-3, found
     left, top, right, bottom = found["box"]
     assert 0 <= left < right <= 451 and 0 <= top < bottom <= 300 and (right - left) * (bottom - top) > 451 * 300 / 2, found
 
 
 if __name__ == "__main__":
-    main([boxes_are_places_of_the_picture_that_came_in, a_picture_among_the_answers_is_a_file, what_does_not_fit_is_told_before_compiling, the_face_is_found,
+    main([numbers_of_kept_boxes_are_points_and_masks, boxes_are_places_of_the_picture_that_came_in, a_picture_among_the_answers_is_a_file, what_does_not_fit_is_told_before_compiling, the_face_is_found,
           the_cat_is_found])

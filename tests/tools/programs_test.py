@@ -241,5 +241,15 @@ def speech_becomes_text(t):
             assert found["text"] == text, (file, args, found)
 
 
+def a_number_is_read_digit_by_digit(t):
+    digits = EXAMPLE.parent / "digits"
+    t.run("mlpack", "build", digits / "number.json", "-o", "n.mlc", "--target", "native", "--no-selftest")
+    for picture, number in (("numbers/meter.png", "047196"), ("numbers/receipt.png", "2850"), ("images/plain_7.png", "7")):
+        lines = t.run("mlrun", "n.mlc", "-i", digits / picture).stdout.split("\n\n")
+        assert [line.split()[0] for line in lines] == list(number), (picture, lines)
+        assert all(float(line.split()[1]) > 0.9 for line in lines), lines
+
+
 if __name__ == "__main__":
-    main([models_of_one_file_share_what_is_equal, steps_are_done_for_each_part_of_a_picture, tokens_are_made_one_after_the_other, what_does_not_fit_is_said, speech_becomes_text])
+    main([models_of_one_file_share_what_is_equal, steps_are_done_for_each_part_of_a_picture, tokens_are_made_one_after_the_other, what_does_not_fit_is_said, speech_becomes_text,
+          a_number_is_read_digit_by_digit])

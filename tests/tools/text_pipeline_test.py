@@ -251,6 +251,27 @@ def a_folder_of_sentence_transformers(t):
     near(rows(outputs(t, "-i", "text=Hello world")["embedding"]), [text_model.hidden(W, [2, 4, 5, 3], [0] * 4, [1] * 4)[0]])
 
 
+def a_prompt_stands_before_each_text(t):
+    prompted = {"default_prompt_name": "query", "prompts": {"query": "Hello ", "passage": "a "}}
+    folder(t, config_sentence_transformers=prompted)
+    t.run("mlpack", "build", "hf", "--target", "native", "-o", "m.mlc")
+    near(rows(outputs(t, "-i", "text=world")["embedding"]), [expected("Hello world")])
+    folder(t, config_sentence_transformers={**prompted, "default_prompt_name": None})
+    t.run("mlpack", "build", "hf", "--target", "portable", "-o", "m.mlc")
+    near(rows(outputs(t, "-i", "text=Hello world")["embedding"]), [expected("Hello world")])
+    # Of a pair it stands before the first one.
+    pair = {**TOKENIZE, "in": {"first": "a", "second": "b"}, "truncate": "none", "prompt": "Hello ", "out": {"ids": "ids"}}
+    build(t, described([pair, {"op": "dtype", "in": "ids", "to": "i32", "out": "numbers"}], ["numbers"], ["a", "b"]), target="portable")
+    assert rows(outputs(t, "-i", "a=world", "-i", "b=world")["numbers"]) == [[2, 4, 5, 3, 5, 3]]
+
+
+def positions_are_counted_where_the_mask_is(t):
+    for side, wanted in (("right", [[0, 1, 2, 3, 0, 0], [0, 1, 2, 3, 4, 0]]), ("left", [[0, 0, 0, 1, 2, 3], [0, 0, 1, 2, 3, 4]])):
+        step = {**TOKENIZE, "truncate": {"max": 6, "side": "right"}, "pad": {"to": 6, "side": side, "id": 0}, "out": {"position_ids": "places"}}
+        build(t, described([step, {"op": "dtype", "in": "places", "to": "i32", "out": "numbers"}], ["numbers"]), target="portable")
+        assert rows(outputs(t, "-i", "text=Hello world", "-i", "text=a b c")["numbers"]) == wanted, side
+
+
 def a_folder_in_the_cache_of_a_hub(t):
     folder(t)
     revision, blobs = t.dir / "hub/snapshots/r1", t.dir / "hub/blobs"
@@ -331,7 +352,10 @@ def what_a_folder_says_that_is_not_understood(t):
         ({"sentence_bert_config": {"max_seq_length": 8, "do_lower_case": True}}, "sentence_bert_config.json: 'do_lower_case' is true"),
         ({"sentence_bert_config": {"max_seq_length": -5}}, "'max_seq_length' is below 1"),
         ({"config": {}}, "config.json: 'pad_token_id' is missing"),
-        ({"config_sentence_transformers": {"default_prompt_name": "query"}}, "'default_prompt_name'"),
+        ({"config_sentence_transformers": {"default_prompt_name": "query"}}, "'default_prompt_name' is 'query', which 'prompts' does not have"),
+        ({"config_sentence_transformers": {"default_prompt_name": "q", "prompts": {"q": "x "}},
+          "1_Pooling__config": {"pooling_mode_mean_tokens": True, "include_prompt": False}},
+         "1_Pooling/config.json: 'include_prompt' is false beside a prompt"),
         ({"tokenizer_config": {"padding_side": "top"}}, "tokenizer_config.json: 'padding_side' is neither"),
         ({"modules": None}, "config.json: 'id2label' does not name classes"),
         ({"tokenizer": None}, "has no tokenizer.json"),
@@ -398,7 +422,9 @@ def tokenizers_that_cannot_be_compiled(t):
 
 
 if __name__ == "__main__":
-    main([texts_become_embeddings_in_every_variant, a_text_may_be_a_file, lines_nearest_to_a_text, what_embed_refuses, two_texts_are_a_pair, each_way_to_pool_and_cut,
+    main([a_prompt_stands_before_each_text, positions_are_counted_where_the_mask_is,
+          texts_become_embeddings_in_every_variant, a_text_may_be_a_file, lines_nearest_to_a_text,
+          what_embed_refuses, two_texts_are_a_pair, each_way_to_pool_and_cut,
           a_model_of_fixed_sizes_and_small_integers, numbers_become_texts, the_example_is_a_pipeline_of_this_form,
           a_folder_of_sentence_transformers, a_folder_in_the_cache_of_a_hub,
           a_folder_of_a_classifier, a_folder_pools_in_other_ways, a_folder_of_a_model_that_ranks, what_a_folder_says_that_is_not_understood,

@@ -50,10 +50,18 @@ Result<HostTensor> pool(const Pool& step, const HostTensor& in, const HostTensor
 
 // Boxes [n, 4] and scores [n, classes]; `scores` is null where the step takes one array.
 struct Detected {
-  HostTensor boxes, scores;
+  HostTensor boxes, scores, extra;
+};
+// Detections, and the numbers `extra` of those.
+struct Kept {
+  HostTensor found, extra;
 };
 Result<Detected> boxes(const Boxes& step, const HostTensor& in, const HostTensor* scores);
-Result<HostTensor> nms(const Nms& step, const HostTensor& boxes, const HostTensor& scores);
+// `extra` may be null.
+Result<Kept> nms(const Nms& step, const HostTensor& boxes, const HostTensor& scores, const HostTensor* extra);
+Result<HostTensor> keypoints(const Keypoints& step, const HostTensor& rows, const HostTensor& picture);
+Result<HostTensor> masks(const Masks& step, const HostTensor& rows, const HostTensor& found, const HostTensor& prototypes, const HostTensor& picture);
+Result<HostTensor> paint(const Paint& step, const HostTensor& classes, const HostTensor& picture);
 Result<HostTensor> unletterbox(const Unletterbox& step, const HostTensor& found, const HostTensor& picture);
 
 // u8 [h, w, c] to `height` x `width`.

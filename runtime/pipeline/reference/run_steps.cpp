@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "runtime/pipeline/reference/array_steps.h"
 
@@ -9,6 +10,7 @@ struct Evaluate {
   const HostTensor& in;
   PixelLayout layout_of_in;
   const HostTensor* mask;  // the second input; null where the step takes none
+  std::array<const HostTensor*, 2> others;  // the third and the fourth one
 
   Result<HostTensor> operator()(const Resize& s) const { return resize(s, in); }
   Result<HostTensor> operator()(const Letterbox& s) const { return letterbox(s, in); }
@@ -48,7 +50,9 @@ struct Evaluate {
   Result<HostTensor> operator()(const Log& s) const { return log(s, in); }
   Result<HostTensor> operator()(const MeanVar& s) const { return mean_var(s, in); }
   Result<HostTensor> operator()(const Pool& s) const { return pool(s, in, *mask); }
-  Result<HostTensor> operator()(const Nms& s) const { return nms(s, in, *mask); }
+  Result<HostTensor> operator()(const Keypoints& s) const { return keypoints(s, in, *mask); }
+  Result<HostTensor> operator()(const Masks& s) const { return masks(s, in, *mask, *others[0], *others[1]); }
+  Result<HostTensor> operator()(const Paint& s) const { return paint(s, in, *mask); }
   Result<HostTensor> operator()(const Unletterbox& s) const { return unletterbox(s, in, *mask); }
   template <class HostOrRun>
   Result<HostTensor> operator()(const HostOrRun&) const {
@@ -80,6 +84,7 @@ Status run_array_steps(const Pipeline& p, std::vector<NamedTensor>& values) {
       if (!both.ok()) return std::move(both).status().note("step 'boxes'");
       values.push_back({p.value(step.out[0]).name, std::move(both->boxes)});
       values.push_back({p.value(step.out[1]).name, std::move(both->scores)});
+      if (step.out.size() > 2) values.push_back({p.value(step.out[2]).name, std::move(both->extra)});
       continue;
     }
     if (const auto* what = std::get_if<OverlapAdd>(&step.what); what && what->goes_on) {
@@ -89,7 +94,22 @@ Status run_array_steps(const Pipeline& p, std::vector<NamedTensor>& values) {
       values.push_back({p.value(step.out[1]).name, std::move(both->second)});
       continue;
     }
-    auto made = std::visit(Evaluate{in->tensor, picture ? picture->layout : PixelLayout::Hwc, mask ? &mask->tensor : nullptr}, step.what);
+    std::array<const HostTensor*, 2> others{};
+    bool has_all = true;
+    for (size_t k = 2; k < step.in.size() && k < 4; ++k) {
+      const NamedTensor* other = find(step.in[k]);
+      has_all = has_all && other;
+      others[k - 2] = other ? &other->tensor : nullptr;
+    }
+    if (!has_all) continue;
+    if (const auto* what = std::get_if<Nms>(&step.what)) {
+      auto kept = nms(*what, in->tensor, mask->tensor, others[0]);
+      if (!kept.ok()) return std::move(kept).status().note("step 'nms'");
+      values.push_back({p.value(step.out[0]).name, std::move(kept->found)});
+      if (step.out.size() > 1) values.push_back({p.value(step.out[1]).name, std::move(kept->extra)});
+      continue;
+    }
+    auto made = std::visit(Evaluate{in->tensor, picture ? picture->layout : PixelLayout::Hwc, mask ? &mask->tensor : nullptr, others}, step.what);
     if (!made.ok()) return std::move(made).status().note("step '" + step.op + "'");
     values.push_back({p.value(step.out[0]).name, std::move(made).value()});
   }

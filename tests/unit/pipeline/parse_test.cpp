@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "runtime/io/file.h"
+#include "schema/pipeline/geometry.h"
 #include "schema/pipeline/parse_step.h"
 #include "schema/pipeline/pipeline.h"
 #include "schema/pipeline/reader.h"
@@ -140,10 +141,85 @@ TEST_CASE("steps on boxes have their arrays by name, and the picture that a resi
              "'iou' of step 'nms' is no number from 0 to 1"));
   CHECK(says(of(ssd, R"({"op":"nms","in":"b","score":0.2,"iou":0.5,"per":"all","max":1})", back), "'in' is a string, expected an object"));
   CHECK(says(of(R"({"op":"boxes","form":"yolo","in":"c","size":[1,1],"out":{"boxes":"b","scores":"t"}})", nms, back),
-             "'size' of step 'boxes' has no meaning without \"form\": \"ssd\""));
+             "'size' of step 'boxes' has no meaning with \"form\": \"yolo\""));
   CHECK(says(of(R"({"op":"boxes","form":"yolo8","in":"c","out":{"boxes":"b"}})", nms, back), "lacks 'scores'"));
   CHECK(says(of(R"({"op":"boxes","form":"yolo9","in":"c","out":{"boxes":"b","scores":"t"}})", nms, back),
              "'form' of step 'boxes' is 'yolo9', did you mean 'yolo'?"));
+}
+
+TEST_CASE("heads of anchors and of bins say where their boxes are, and soft suppression how scores decay") {
+  const std::string end = R"({"op":"nms","in":{"boxes":"b","scores":"t"},)", hard = end + R"("score":0.2,"iou":0.5,"per":"all","max":1})";
+  const auto boxes = [](const std::string& keys) { return R"({"op":"boxes",)" + keys + R"(,"out":{"boxes":"b","scores":"t"}})"; };
+  const auto read = [](const std::string& first, const std::string& second) {
+    return parse(kHead + kDecode + R"({"op":"layout","to":"NCHW","out":"x"},{"op":"run","program":"main","in":{"x":"x"},"out":{"c":"c","s":"s"}},
+{"op":"new_axis","in":"s","at":0,"out":"unused"},)" + first + "," + second + R"(],"outputs":["unused","steps[5]"]})", "p.json");
+  };
+  const auto problem = [&](const std::string& keys, std::string_view sentence) {
+    const auto file = read(boxes(keys), hard);
+    if (file.ok()) return false;
+    const bool found = file.status().text().find(sentence) != std::string::npos;
+    if (!found) MESSAGE(file.status().text());
+    return found;
+  };
+  const std::string anchors = R"("form":"anchors","in":{"boxes":"c","scores":"s"},"size":[30,40],"offset":0.5,"levels":[{"stride":16,"anchors":[8,[4,2.5]]},{"stride":32,"anchors":[64]}],"variance":[0.1,0.2])";
+  const auto file = read(boxes(anchors + R"(,"background":0)"), end + R"("score":0.2,"like":"soft","decay":"gaussian","sigma":0.5,"per":"all","max":1})");
+  REQUIRE_MESSAGE(file.ok(), file.status().text());
+  const auto& head = std::get<Boxes>(file->pipelines[0].steps[4].what);
+  CHECK(head.background == 0);
+  CHECK(anchor_count(head) == 2 * 3 * 2 + 1 * 2);
+  const std::vector<float> table = anchor_table(head);
+  REQUIRE(table.size() == 14 * 4);
+  CHECK(std::vector<float>(table.begin() + 12, table.begin() + 16) == std::vector<float>{24, 8, 2.5F, 4});
+  CHECK(std::vector<float>(table.end() - 4, table.end()) == std::vector<float>{48, 16, 64, 64});
+  CHECK(std::get<Nms>(file->pipelines[0].steps[5].what).decay == Nms::Decay::Gaussian);
+
+  const std::string begin = R"("form":"anchors","in":{"boxes":"c","scores":"s"},"size":[30,40],"offset":0.5,"variance":[0.1,0.2],"levels":)";
+  CHECK(problem(R"("form":"anchors","in":"c")", "lacks 'size' ([height, width]), 'offset' (a number), 'levels', 'variance'"));
+  CHECK(problem(begin + "[]", "'levels' of step 'boxes' is no list of 1 to 16"));
+  CHECK(problem(begin + "[3]", "'levels' of step 'boxes' holds something that is not {\"stride\", \"anchors\"}"));
+  CHECK(problem(begin + R"([{"stride":8,"anchors":[0]}])", "'anchors' of 'levels' has a side that is not above 0 and at most 65536"));
+  CHECK(problem(begin + R"([{"stride":8,"anchors":[[1,2,3]]}])", "'anchors' of 'levels' holds a list that is not [height, width]"));
+  CHECK(problem(R"("form":"anchors","in":"c","size":[65536,65536],"offset":0,"variance":[1,1],"levels":[{"stride":1,"anchors":[1]}])",
+                "'levels' of step 'boxes' makes 4294967296 boxes, at most 1048576"));
+  CHECK(problem(R"("form":"anchors","in":"c","background":0,"size":[8,8],"offset":0,"variance":[1,1],"levels":[{"stride":8,"anchors":[1]}])",
+                "'background' of step 'boxes' has no meaning with \"form\": \"anchors\" and one array"));
+  CHECK(problem(R"("form":"dfl","in":"c","size":[8,8],"offset":2,"strides":[8],"bins":16)", "'offset' of step 'boxes' is no number from 0 to 1"));
+  CHECK(problem(R"("form":"dfl","in":"c","size":[8,8],"offset":0,"strides":[8],"bins":16,"variance":[1,1])",
+                "'variance' of step 'boxes' has no meaning with \"form\": \"dfl\""));
+  const auto nms_problem = [&](const std::string& keys, std::string_view sentence) {
+    const auto wrong = read(boxes(R"("form":"yolo","in":"c")"), end + keys + R"(,"per":"all","max":1})");
+    return !wrong.ok() && wrong.status().text().find(sentence) != std::string::npos;
+  };
+  CHECK(nms_problem(R"("score":0.2,"iou":0.5,"decay":"linear")", "'decay' of step 'nms' has no meaning without \"like\": \"soft\""));
+  CHECK(nms_problem(R"("score":0.2,"iou":0.5,"like":"soft","decay":"gaussian","sigma":1)", "'iou' of step 'nms' has no meaning beside"));
+  CHECK(nms_problem(R"("score":0.2,"like":"soft","decay":"gaussian","sigma":0)", "'sigma' of step 'nms' is not above 0"));
+  CHECK(nms_problem(R"("score":-1,"iou":0.5,"like":"soft","decay":"linear")", "needs a 'score' of at least 0"));
+}
+
+TEST_CASE("numbers of each box follow those that are kept, and classes are painted") {
+  const std::string head = R"({"op":"letterbox","size":[32,48],"upscale":false,"kernel":"linear","like":"opencv","value":114,"out":"fit"},
+{"op":"layout","to":"NCHW","out":"x"},{"op":"run","program":"main","in":{"x":"x"},"out":{"c":"c"}},)";
+  const std::string boxes = R"({"op":"boxes","form":"yolo8","in":"c","extra":3,"out":{"boxes":"b","scores":"t","extra":"e"}},)";
+  const std::string nms = R"({"op":"nms","in":{"boxes":"b","scores":"t","extra":"e"},"score":0.2,"iou":0.5,"per":"all","max":1,"out":)";
+  const std::string both = R"({"found":"f","extra":"k"}},)", points = R"({"op":"keypoints","in":"k","columns":3,"clip":true,"of":"fit","out":"y"})";
+  const auto read = [&](const std::string& steps) { return parse(kHead + kDecode + head + steps + R"(],"outputs":["f","y"]})", "p.json"); };
+  const auto problem = [&](const std::string& steps, std::string_view sentence) {
+    const auto file = read(steps);
+    if (!file.ok() && file.status().text().find(sentence) == std::string::npos) MESSAGE(file.status().text());
+    return !file.ok() && file.status().text().find(sentence) != std::string::npos;
+  };
+  const auto file = read(boxes + nms + both + points);
+  REQUIRE_MESSAGE(file.ok(), file.status().text());
+  const Pipeline& p = file->pipelines[0];
+  CHECK(std::get<Boxes>(p.steps[4].what).extra == 3);
+  CHECK(p.steps[4].out.size() == 3);
+  CHECK(p.steps[5].in.size() == 3);
+  CHECK(p.value(p.steps[5].out[1]).name == "k");
+  CHECK(std::holds_alternative<Letterbox>(std::get<Keypoints>(p.steps[6].what).of));
+  CHECK(problem(boxes + nms + R"("f"},)" + points, "'out' is a string, expected an object"));
+  CHECK(problem(boxes + nms + both + R"({"op":"keypoints","in":"k","columns":1,"clip":true,"of":"x","out":"y"})", "'columns' of step 'keypoints' is 1, expected 2 to 16"));
+  CHECK(problem(boxes + nms + both + R"({"op":"masks","in":"k","boxes":"f","of":"fit","out":"y"})", "step 'masks' lacks 'prototypes'"));
+  CHECK(problem(boxes + nms + both + R"({"op":"paint","in":"k","palette":["red"],"of":"fit","out":"y"})", "'palette' of step 'paint' holds something that is not \"#rrggbb\""));
 }
 
 TEST_CASE("boxes with labels are answers that can be drawn, and a drawn picture becomes a file") {
