@@ -1,0 +1,10 @@
+// thin and fill: containers that change.
+#pragma once
+
+#include "base/cli/program.h"
+
+namespace mlc::cli {
+
+void add_change_commands(Program& program);
+
+}  // namespace mlc::cli
