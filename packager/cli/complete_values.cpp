@@ -77,7 +77,7 @@ std::optional<Completions> values_of_line(const CommandLine& line) {
   if (line.option == "remove") return trusted_key_ids();
   if (line.option == "by") return Completions{{{"kind", ""}, {"variant", ""}, {"segment", ""}, {"tensor", ""}}, false};
   if (line.option == "type") return Completions{{{"p256", ""}, {"p384", ""}, {"p521", ""}, {"ed25519", ""}}, false};
-  for (const char* text : {"dim", "id", "not-after", "expect-root", "expect-id", "models", "min", "only", "threads", "at", "time"})
+  for (const char* text : {"dim", "id", "not-after", "expect-root", "expect-id", "models", "metadata", "min", "only", "threads", "at", "time"})
     if (line.option == text) return Completions{};
   return std::nullopt;
 }

@@ -1,4 +1,5 @@
-"""Containers that change: mlpack thin and fill, as a user runs them."""
+"""Containers that change: mlpack thin, fill and relabel, as a user runs them."""
+import json
 import pathlib
 import shutil
 import struct
@@ -6,6 +7,7 @@ import struct
 import onnx_file
 from tool_test import main
 
+DIGITS = pathlib.Path(__file__).resolve().parents[2] / "examples/digits"
 TARGETS = "x86-64-v2,x86-64-v3,armv8-a"
 
 
@@ -17,6 +19,11 @@ def built(t, name="m.mlc", targets=TARGETS, *more):
     (t.dir / "m.onnx").write_bytes(onnx_file.model(nodes, [onnx_file.port("x", "f32", ["N", 64])], [onnx_file.port("y", "f32", ["N", 32])], [w]))
     t.json("mlpack", "build", "m.onnx", "-o", name, "--target", targets, "--id", "acme/change", *more)
     return t.dir / name
+
+
+def sample(t):
+    t.run("sample_container", "s.mlc")
+    return t.dir / "s.mlc"
 
 
 def variants(t, path):
@@ -93,10 +100,10 @@ def what_cannot_be_done_says_why(t):
     (t.dir / "notes.txt").write_text("notes")
     t.run("mlpack", "thin", path, "--keep", "portable", "-o", "notes.txt", code=2)
     assert (t.dir / "notes.txt").read_text() == "notes"
-    other = built(t, "other.mlc", "armv8-a")
+    other = sample(t)
     before = (t.dir / "thin.mlc").read_bytes()
-    wrong = t.json("mlpack", "fill", "thin.mlc", "--from", other, code=11)
-    assert "another container" in wrong["message"], wrong
+    wrong = t.json("mlpack", "fill", "thin.mlc", "--from", other, code=12)
+    assert "has nothing of what" in wrong["message"], wrong
     assert (t.dir / "thin.mlc").read_bytes() == before
     t.run("mlpack", "fill", "thin.mlc", "--from", "nothing.mlc", code=3)
 
@@ -124,6 +131,137 @@ def a_damaged_original_fills_nothing(t):
     t.run("mlpack", "fill", "cut.mlc", "--from", path, code=4)
 
 
+def digits(t, *more):
+    t.run("mlpack", "build", DIGITS / "digits.onnx", "--pipeline", DIGITS / "pipeline.json", "-o", "d.mlc", "--target", "native", "--id", "acme/digits", *more)
+    return t.dir / "d.mlc"
+
+
+def answer_of(t, path):
+    picture = DIGITS / "images/plain_7.png"
+    answers = t.json("mlrun", "run", path, "-i", picture, stderr=None)["outputs"]
+    return next(iter(answers.values())) if isinstance(answers, dict) else answers[0]
+
+
+def codes(t, path):
+    return {s["name"]: s["digest"] for s in t.json("mlpack", "inspect", path, "--segments")["segments"] if s["name"] != "assets"}
+
+
+def new_labels_give_new_words_and_the_same_code(t):
+    path = digits(t)
+    before, old = codes(t, path), t.json("mlpack", "verify", path)
+    (t.dir / "german.txt").write_text("\n".join("null eins zwei drei vier fuenf sechs sieben acht neun".split()) + "\n")
+    was = str(answer_of(t, path))
+    answer = t.json("mlpack", "relabel", path, "--labels", "german.txt", "-o", "g.mlc")
+    assert answer["changed"] == ["labels.txt"] and answer["parent"] == old["root"] != answer["root"] and answer["key"].startswith("local:"), answer
+    assert answer["signatures_before"] == 1, answer
+    assert codes(t, "g.mlc") == before
+    assert t.json("mlpack", "verify", "g.mlc", "--deep")["trust"] == "trusted"
+    t.run("mlrun", "selftest", "g.mlc")
+    now = str(answer_of(t, "g.mlc"))
+    assert now != was and any(word in now for word in ("null", "eins", "zwei", "drei", "vier", "fuenf", "sechs", "sieben", "acht", "neun")), (was, now)
+    # Back again: the same bytes but for where it came from.
+    t.run("mlpack", "relabel", "g.mlc", "--labels", f"labels.txt={DIGITS / 'labels.txt'}")
+    assert str(answer_of(t, "g.mlc")) == was
+    assert t.json("mlpack", "relabel", "g.mlc", "--metadata", "version=7", "--metadata", "title=Ziffern = digits")["changed"] == ["title", "version"]
+    seen = t.json("mlpack", "inspect", "g.mlc")
+    assert seen["version"] == "7" and seen["model"]["title"] == "Ziffern = digits", seen
+
+
+def a_pipeline_is_taken_where_nothing_compiled_differs(t):
+    path = digits(t)
+    pipeline = json.loads((DIGITS / "pipeline.json").read_text())
+    shutil.copy(DIGITS / "labels.txt", t.dir / "labels.txt")
+
+    def relabel(code=0, file=path):
+        (t.dir / "p.json").write_text(json.dumps(pipeline, indent=1))
+        return t.json("mlpack", "relabel", file, "--pipeline", "p.json", "-o", "p.mlc", code=code)
+    top, softmax, normalize = pipeline["steps"][-1], pipeline["steps"][-2], pipeline["steps"][2]
+    top["k"] = 1
+    pipeline["inputs"]["picture"]["accept"] = ["image/png"]
+    assert relabel()["changed"] == ["labels.txt", "pipeline.json"]
+    assert codes(t, "p.mlc") == codes(t, path)
+    assert len(answer_of(t, "p.mlc")["classes"] if "classes" in answer_of(t, "p.mlc") else [0]) == 1
+    # A list of another name, which the container has not had.
+    top["labels"] = "names.txt"
+    assert "names.txt" in str(relabel(code=3))
+    (t.dir / "names.txt").write_text("\n".join("abcdefghij"))
+    assert "names.txt" in relabel()["changed"]
+    t.run("mlpack", "verify", "p.mlc", "--deep")
+    (t.dir / "names.txt").write_text("\n".join("abcdefghi"))
+    wrong = relabel(code=2)
+    assert "has 9 lines" in wrong["message"] and "10 columns" in wrong["message"] and "p.json:" in wrong["message"], wrong
+    (t.dir / "names.txt").write_text("\n".join("abcdefghij"))
+    for change in (lambda: softmax.update(axis=1), lambda: normalize.update(div=128), lambda: pipeline["steps"].insert(2, {"op": "flip", "axis": "horizontal"})):
+        kept = json.dumps(pipeline)
+        change()
+        refused = relabel(code=20)
+        assert "differs from the pipeline of the file in what is compiled" in refused["message"] and refused["message"].startswith("p.json:"), refused
+        assert "mlpack build" in refused["help"], refused
+        pipeline.clear()
+        pipeline.update(json.loads(kept))
+        top, softmax, normalize = pipeline["steps"][-1], pipeline["steps"][-2], pipeline["steps"][2]
+    (t.dir / "p.json").write_text("{")
+    t.run("mlpack", "relabel", path, "--pipeline", "p.json", "-o", "x.mlc", code=(2, 4))
+    assert not (t.dir / "x.mlc").exists()
+
+
+def what_cannot_be_relabelled_says_why(t):
+    path = digits(t)
+    before = path.read_bytes()
+    (t.dir / "nine.txt").write_text("a\n" * 9)
+    nine = t.json("mlpack", "relabel", path, "--labels", "nine.txt", code=2)
+    assert "labels.txt has 9 lines" in nine["message"] and "10 columns" in nine["message"], nine
+    assert "lists: labels.txt" in str(t.json("mlpack", "relabel", path, "--labels", "x.txt=nine.txt", code=2))
+    for words in ("version=0", "version=x", "id=No", "title", "colour=red"):
+        t.json("mlpack", "relabel", path, "--metadata", words, code=2)
+    t.json("mlpack", "relabel", path, "--metadata", "title=a\x1b[31m", code=(2, 4)[1])
+    t.json("mlpack", "relabel", path, code=2)
+    t.json("mlpack", "relabel", path, "--labels", "nothing.txt", code=3)
+    bare = t.json("mlpack", "relabel", built(t), "--labels", "nine.txt", code=20)
+    assert "no pipeline" in bare["message"], bare
+    # A stranger's signature does not become one of this user by the way.
+    t.run("mlpack", "keygen", "-o", "k.pem")
+    t.run("mlpack", "sign", path, "--key", "k.pem", "--replace", "-o", "foreign.mlc")
+    foreign = t.json("mlpack", "relabel", "foreign.mlc", "--metadata", "title=x", code=11)
+    assert "--no-sign" in foreign["help"], foreign
+    assert t.json("mlpack", "relabel", "foreign.mlc", "--metadata", "title=x", "--no-sign", "-o", "n.mlc")["key"] == ""
+    assert t.json("mlpack", "verify", "n.mlc", code=10)["trust"] == "unsigned"
+    named = t.json("mlpack", "relabel", "foreign.mlc", "--metadata", "title=x", "--key", "k.pem", "-o", "n.mlc")
+    assert named["signatures_before"] == 1 and t.json("mlpack", "verify", "n.mlc", "--key", "k.pub.pem")["trust"] == "trusted"
+    assert path.read_bytes() == before
+    # Made by a later version: what this one does not know would be lost.
+    newer = bytearray(digits(t, "--no-sign").read_bytes())
+    newer[10] = 1
+    (t.dir / "newer.mlc").write_bytes(newer)
+    assert "format 1.1" in t.json("mlpack", "relabel", "newer.mlc", "--metadata", "title=x", code=20)["message"]
+    t.run("mlpack", "thin", "newer.mlc", "--keep", "portable", "-o", "thin.mlc")
+
+
+def a_thinned_file_is_relabelled_and_filled(t):
+    path = built(t)
+    t.run("mlpack", "thin", path, "--keep", "portable", "-o", "thin.mlc")
+    t.run("mlpack", "relabel", "thin.mlc", "--metadata", "version=2")
+    answer = t.json("mlpack", "fill", "thin.mlc", "--from", path)
+    assert answer["absent"] == answer["lacking"] == [], answer
+    t.run("mlpack", "relabel", path, "--metadata", "version=2", "-o", "whole.mlc")
+    assert codes(t, "thin.mlc") == codes(t, "whole.mlc")
+    assert t.json("mlpack", "verify", "thin.mlc", "--deep")["trust"] == "trusted"
+    t.run("mlrun", "selftest", "thin.mlc")
+
+
+def a_rich_manifest_stays_what_it_is(t):
+    t.run("sample_container", "rich.mlc", "rich")
+    t.run("mlpack", "relabel", "rich.mlc", "--metadata", "licence=MIT", "-o", "r.mlc")
+    a, b = (t.json("mlpack", "inspect", f, "--segments", "--tensors") for f in ("rich.mlc", "r.mlc"))
+    for answer in (a, b):
+        for key in ("file", "root", "bytes", "file_bytes", "manifest_bytes", "model", "provenance"):
+            answer.pop(key, None)
+        for segment in answer["segments"]:
+            segment.pop("offset")
+    assert a == b, [k for k in a if a[k] != b[k]]
+
+
 if __name__ == "__main__":
     main([a_thinned_copy_keeps_root_and_signature, fill_gives_the_file_bit_for_bit, an_unsigned_file_stays_unsigned, records_of_tuning_go_with_their_target,
-          what_cannot_be_done_says_why, a_damaged_original_fills_nothing])
+          what_cannot_be_done_says_why, a_damaged_original_fills_nothing, new_labels_give_new_words_and_the_same_code,
+          a_pipeline_is_taken_where_nothing_compiled_differs, what_cannot_be_relabelled_says_why, a_thinned_file_is_relabelled_and_filled, a_rich_manifest_stays_what_it_is])

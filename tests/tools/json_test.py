@@ -12,7 +12,7 @@ from tool_test import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/digits"
-SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "size", "keygen", "sign", "thin", "fill", "verify", "trust", "help", "usage")
+SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "size", "keygen", "sign", "thin", "fill", "relabel", "verify", "trust", "help", "usage")
 # Nothing that the tools can be brought to make here has these.
 UNSEEN = {
     "build": {"selftest.variants[].device": "a device of this machine"},
@@ -146,7 +146,9 @@ def answers(t, fields):
     ask("thin", "d.mlc", "--keep", "portable", "-o", "thin.mlc")
     ask("thin", "d.mlc", "--keep", "armv8-a", "-o", "arm.mlc")
     ask("fill", "thin.mlc", "--from", "arm.mlc")
-    ask("fill", "thin.mlc", "--from", "g.mlc", code=11)
+    ask("fill", "thin.mlc", "--from", "lost.mlc", code=12)
+    ask("relabel", "thin.mlc", "--metadata", "title=Digits")
+    ask("relabel", "thin.mlc", "--metadata", "title", code=2)
     ask("diff", "d.mlc", "d.mlc")
     ask("diff", "d.mlc", "u.mlc", code=1)
     ask("keygen", "-o", "k.pem")

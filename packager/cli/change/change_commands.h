@@ -1,4 +1,4 @@
-// thin and fill: containers that change.
+// Containers that change: thin, fill and relabel.
 #pragma once
 
 #include "base/cli/program.h"

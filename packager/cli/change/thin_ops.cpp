@@ -1,7 +1,7 @@
 #include "packager/cli/change/thin_ops.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <map>
 #include <set>
 
 #include "base/shell_word.h"
@@ -57,29 +57,39 @@ std::set<uint32_t> needed_segments(const Manifest& m, const std::vector<const fo
   return needed;
 }
 
-// Where the bytes of each segment of a new copy come from; null: it is absent there.
-using Origins = std::vector<const ContainerFile*>;
+// Where the bytes of a segment of a new copy come from; without a file it is absent there.
+struct Origin {
+  const ContainerFile* file = nullptr;
+  uint32_t segment = 0;  // its index there
+};
+using Origins = std::vector<Origin>;
+
+// Besides its digest, what a segment is stored as.
+bool is_same(const format::Segment& a, const format::Segment& b) {
+  return a.digest == b.digest && a.codec == b.codec && a.stored_len == b.stored_len && a.decoded_len == b.decoded_len;
+}
 
 Status check_copied(const OpenContainer& written, const Origins& origins) {
   Status all = written.opened->verify_all();
   if (all.ok()) return all;
   for (uint32_t i = 0; i < origins.size(); ++i)
-    if (origins[i] != nullptr)
-      if (Status status = written.opened->check(i); !status.ok()) return std::move(status).note(origins[i]->path);
+    if (origins[i].file != nullptr)
+      if (Status status = written.opened->check(i); !status.ok()) return std::move(status).note(origins[i].file->path);
   return all;
 }
 
 Result<CopyResult> write_copy(const ContainerFile& file, const Origins& origins, const std::string& output) {
   const Manifest& m = file.opened->manifest();
-  std::vector<container::StoredSegment> segments(origins.size());
-  std::set<const ContainerFile*> sources(origins.begin(), origins.end());
-  sources.insert(&file);
-  for (const ContainerFile* source : sources) {
-    if (source == nullptr) continue;
-    MLC_ASSIGN(std::vector<container::StoredSegment> stored, stored_segments(*source));
-    for (size_t i = 0; i < origins.size(); ++i)
-      if (origins[i] == source) segments[i] = std::move(stored[i]);
-      else if (origins[i] == nullptr && source == &file) segments[i] = std::move(stored[i]), segments[i].present = false;
+  MLC_ASSIGN(std::vector<container::StoredSegment> segments, stored_segments(file));
+  std::map<const ContainerFile*, std::vector<container::StoredSegment>> others;
+  for (size_t i = 0; i < origins.size(); ++i) {
+    const auto [source, index] = origins[i];
+    if (source == nullptr) segments[i].present = false;
+    if (source == nullptr || source == &file) continue;
+    if (others.count(source) == 0) {
+      MLC_ASSIGN(others[source], stored_segments(*source));
+    }
+    segments[i] = others[source][index];
   }
   CopyResult result;
   result.root = file.opened->root();
@@ -95,8 +105,8 @@ Result<CopyResult> write_copy(const ContainerFile& file, const Origins& origins,
     return check_copied(written, origins);
   }));
   for (uint32_t i = 0; i < origins.size(); ++i) {
-    if (file.opened->present(i) != (origins[i] != nullptr)) result.changed.push_back(m.segments[i].name);
-    if (origins[i] == nullptr) result.lacking.push_back(m.segments[i].name);
+    if (file.opened->present(i) != (origins[i].file != nullptr)) result.changed.push_back(m.segments[i].name);
+    if (origins[i].file == nullptr) result.lacking.push_back(m.segments[i].name);
   }
   if (!file.tail.empty()) {
     MLC_ASSIGN(const signing::SignatureBlock block, signing::parse_block(file.tail));
@@ -123,20 +133,33 @@ Result<CopyResult> thin_container(const ThinOptions& options) {
   const std::set<uint32_t> needed = needed_segments(file.opened->manifest(), kept);
   Origins origins(segments.size());
   for (uint32_t i = 0; i < origins.size(); ++i)
-    if (file.opened->present(i) && (!segments[i].droppable || needed.count(i) > 0)) origins[i] = &file;
+    if (file.opened->present(i) && (!segments[i].droppable || needed.count(i) > 0)) origins[i] = {&file, i};
   return write_copy(file, origins, output);
 }
 
 Result<CopyResult> fill_container(const FillOptions& options) {
   MLC_ASSIGN(const ContainerFile file, open_container_file(options.file));
   MLC_ASSIGN(const ContainerFile from, open_container_file(options.from));
-  if (file.opened->root() != from.opened->root())
-    return Status(Code::Untrusted, from.path + " is another container than " + file.path)
-        .fact("root found sha256:" + to_hex(from.opened->root()) + ", expected sha256:" + to_hex(file.opened->root()))
+  const auto& wanted = file.opened->manifest().segments;
+  const auto& offered = from.opened->manifest().segments;
+  // By digest: a container that was labelled anew, or got one more target, has the segments of the one before.
+  std::map<format::Digest, uint32_t> there;
+  for (uint32_t k = 0; k < offered.size(); ++k)
+    if (from.opened->present(k)) there.emplace(offered[k].digest, k);
+  Origins origins(wanted.size());
+  bool is_whole = true, finds = false;
+  for (uint32_t i = 0; i < origins.size(); ++i) {
+    const bool present = file.opened->present(i);
+    if (present) origins[i] = {&file, i};
+    else if (const auto found = there.find(wanted[i].digest); found != there.end() && is_same(wanted[i], offered[found->second])) origins[i] = {&from, found->second};
+    is_whole = is_whole && present;
+    finds = finds || (!present && origins[i].file != nullptr);
+  }
+  if (!is_whole && !finds)
+    return Status(Code::BadSignature, from.path + " has nothing of what " + file.path + " lacks")
+        .fact("root found sha256:" + to_hex(from.opened->root()) + ", that of the file sha256:" + to_hex(file.opened->root()))
         .hint("name a copy of the file that was thinned");
   MLC_ASSIGN(const std::string output, place_of_copy(options.file, options.output, options.force));
-  Origins origins(file.opened->manifest().segments.size());
-  for (uint32_t i = 0; i < origins.size(); ++i) origins[i] = file.opened->present(i) ? &file : from.opened->present(i) ? &from : nullptr;
   return write_copy(file, origins, output);
 }
 

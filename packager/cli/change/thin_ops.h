@@ -17,7 +17,7 @@ struct ThinOptions {
   bool force = false;             // overwrite an output that is no container
 };
 struct FillOptions {
-  std::string file, from;  // `from`: another copy of the same container
+  std::string file, from;  // `from`: a copy of the same container, or another one that holds the same segments
   std::string output;      // empty: the file itself
   bool force = false;
 };
@@ -32,7 +32,7 @@ struct CopyResult {
 };
 
 [[nodiscard]] Result<CopyResult> thin_container(const ThinOptions& options);
-// Puts back what `from` has; Untrusted if that is another container.
+// Puts back what `from` has, by the digests that the root of `file` covers; BadSignature if that is nothing of what is absent.
 [[nodiscard]] Result<CopyResult> fill_container(const FillOptions& options);
 
 }  // namespace mlc::cli
