@@ -43,6 +43,8 @@ uint32_t ContainerBuilder::add_segment(std::string name, SegmentKind kind, bool 
 
 void ContainerBuilder::renew_segment(uint32_t segment) { state_->kept[segment].reset(); }
 
+void ContainerBuilder::bring_back(uint32_t segment, StoredSegment stored) { state_->kept[segment] = std::move(stored); }
+
 format::Ref ContainerBuilder::append(uint32_t segment, Content content, uint64_t alignment) {
   uint64_t length = view(content).size();
   uint64_t offset = state_->bytes[segment].append(std::move(content), alignment);

@@ -71,6 +71,8 @@ class ContainerBuilder {
   // A segment of another container as it is stored there, or absent where it is absent: nothing is decoded, hashed or compressed, and
   // nothing may be appended. What `stored` delivers must be what `segment` says; who opens the file finds out.
   uint32_t keep_segment(format::Segment segment, StoredSegment stored);
+  // The bytes of a kept segment that was absent.
+  void bring_back(uint32_t segment, StoredSegment stored);
   // A kept segment becomes an empty one of the same name, to be filled by `append`.
   void renew_segment(uint32_t segment);
   // Appends to a segment at the next multiple of `alignment` (a power of two <= 256), zeros between.

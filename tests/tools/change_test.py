@@ -1,6 +1,8 @@
-"""Containers that change: mlpack thin, fill and relabel, as a user runs them."""
+"""Containers that change: mlpack thin, fill, relabel and add, as a user runs them."""
 import json
+import os
 import pathlib
+import random
 import shutil
 import struct
 
@@ -261,7 +263,83 @@ def a_rich_manifest_stays_what_it_is(t):
     assert a == b, [k for k in a if a[k] != b[k]]
 
 
+def thin_then_add_gives_the_code_of_the_build(t):
+    path = built(t)
+    whole, full = path.read_bytes(), codes(t, path)
+    t.run("mlpack", "thin", path, "--keep", "x86-64-v2", "-o", "thin.mlc")
+    for target in ("armv8-a", "x86-64-v3"):
+        answer = t.json("mlpack", "add", "thin.mlc", "--target", target, "--from", "m.onnx")
+        assert answer["restored"] == [target] and not answer["added"] and answer["root"] == answer["parent"], answer
+    assert (t.dir / "thin.mlc").read_bytes() == whole, "restored bit for bit, signature included"
+    assert t.json("mlpack", "add", path, "--target", "armv8-a", "--from", "m.onnx", "-o", "same.mlc")["equal"] == ["armv8-a"]
+    assert (t.dir / "same.mlc").read_bytes() == whole
+    # A file that never had the targets gets the code of one that was built with them.
+    built(t, "small.mlc", "x86-64-v2")
+    answer = t.json("mlpack", "add", "small.mlc", "--target", "x86-64-v3,armv8-a", "--from", "m.onnx")
+    assert sorted(answer["added"]) == ["armv8-a", "x86-64-v3"] and answer["root"] != answer["parent"] and answer["key"], answer
+    assert codes(t, "small.mlc") == full
+    assert t.json("mlpack", "verify", "small.mlc", "--deep")["trust"] == "trusted"
+    t.run("mlrun", "selftest", "small.mlc")
+    # Both at once.
+    t.run("mlpack", "thin", path, "--keep", "portable", "-o", "thin.mlc")
+    answer = t.json("mlpack", "add", "thin.mlc", "--target", "armv8-a,rv64gc", "--from", "m.onnx")
+    assert answer["restored"] == ["armv8-a"] and answer["added"] == ["rv64gc"], answer
+    assert not list(t.dir.glob("*.add*")) and not list(t.dir.glob("*.unverified*"))
+
+
+def add_takes_the_model_of_the_file_only(t):
+    path = digits(t)
+    before = path.read_bytes()
+    other = built(t).with_name("m.onnx")
+    for model, pipeline in ((other, DIGITS / "pipeline.json"), (DIGITS / "digits.onnx", None)):
+        refused = t.json("mlpack", "add", path, "--target", "rv64gc", "--from", model, *(("--pipeline", pipeline) if pipeline else ()), code=(2, 20)[pipeline is None])
+        assert pipeline or "another program" in refused["message"], refused
+    changed = json.loads((DIGITS / "pipeline.json").read_text())
+    changed["steps"][2]["div"] = 128
+    (t.dir / "p.json").write_text(json.dumps(changed))
+    shutil.copy(DIGITS / "labels.txt", t.dir / "labels.txt")
+    refused = t.json("mlpack", "add", path, "--target", "rv64gc", "--from", DIGITS / "digits.onnx", "--pipeline", "p.json", code=20)
+    assert "another program" in refused["message"], refused
+    assert path.read_bytes() == before
+    t.run("mlpack", "relabel", path, "--metadata", "title=x")
+    answer = t.json("mlpack", "add", path, "--target", "rv64gc", "--from", DIGITS / "digits.onnx", "--pipeline", DIGITS / "pipeline.json")
+    assert answer["added"] == ["rv64gc"], answer
+    t.run("mlrun", "selftest", path)
+    t.run("mlpack", "add", path, "--target", "sparc", "--from", other, code=2)
+    t.run("mlpack", "add", path, "--target", "rv64gc", "--from", "nothing.onnx", code=3)
+
+
+def any_sequence_of_changes_leaves_a_file_that_verifies_and_answers_equally(t):
+    """MLC_CHANGE_SEQUENCES: how many; MLC_CHANGE_SEED: the first."""
+    path = built(t)
+    (t.dir / "x.f32").write_bytes(struct.pack("<128f", *((k * 3 % 11 - 5) / 3 for k in range(128))))
+
+    def answer(file):
+        t.run("mlrun", "run", file, "-i", "x=@x.f32:f32[2,64]", "-o", "y.npy", "--variant", "portable")
+        return (t.dir / "y.npy").read_bytes()
+    expected = answer(path)
+    seed = int(os.environ.get("MLC_CHANGE_SEED", "1"))
+    for number in range(seed, seed + int(os.environ.get("MLC_CHANGE_SEQUENCES", "3"))):
+        rng = random.Random(number)
+        shutil.copy(path, t.dir / "c.mlc")
+        done = []
+        for _ in range(rng.randint(3, 7)):
+            present = sorted(n for n, why in variants(t, "c.mlc").items() if not why)
+            command = rng.choice(("thin", "fill", "add", "relabel"))
+            more = {"thin": lambda: ["--keep", ",".join(rng.sample(present, rng.randint(1, len(present))))], "fill": lambda: ["--from", path],
+                    "add": lambda: ["--target", ",".join(rng.sample(["x86-64-v2", "x86-64-v3", "armv8-a", "rv64gc"], rng.randint(1, 2))), "--from", "m.onnx"],
+                    "relabel": lambda: ["--metadata", f"title=t{rng.randint(0, 9)}", "--metadata", f"version={rng.randint(1, 9)}"]}[command]()
+            done.append((command, *more))
+            # Nothing of what a file lacks may be in the original: a target that was added and left out again.
+            t.run("mlpack", command, "c.mlc", *more, code=(0, 12) if command == "fill" else 0)
+            verified = t.json("mlpack", "verify", "c.mlc", "--deep")
+            assert verified["trust"] == "trusted" and not verified["problems"], (number, done, verified)
+        assert answer("c.mlc") == expected, (number, done)
+        t.run("mlrun", "selftest", "c.mlc")
+
+
 if __name__ == "__main__":
     main([a_thinned_copy_keeps_root_and_signature, fill_gives_the_file_bit_for_bit, an_unsigned_file_stays_unsigned, records_of_tuning_go_with_their_target,
           what_cannot_be_done_says_why, a_damaged_original_fills_nothing, new_labels_give_new_words_and_the_same_code,
-          a_pipeline_is_taken_where_nothing_compiled_differs, what_cannot_be_relabelled_says_why, a_thinned_file_is_relabelled_and_filled, a_rich_manifest_stays_what_it_is])
+          a_pipeline_is_taken_where_nothing_compiled_differs, what_cannot_be_relabelled_says_why, a_thinned_file_is_relabelled_and_filled, a_rich_manifest_stays_what_it_is,
+          thin_then_add_gives_the_code_of_the_build, add_takes_the_model_of_the_file_only, any_sequence_of_changes_leaves_a_file_that_verifies_and_answers_equally])

@@ -4,10 +4,13 @@
 
 #include "base/cli/report.h"
 #include "base/counted.h"
+#include "packager/cli/change/add_ops.h"
 #include "packager/cli/change/relabel_ops.h"
 #include "packager/cli/change/thin_ops.h"
 #include "packager/cli/inspect_json.h"
+#include "packager/cli/model_flags.h"
 #include "packager/cli/size_ops.h"
+#include "packager/compile/code_cache.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::cli {
@@ -112,12 +115,52 @@ void add_relabel(Program& program) {
   });
 }
 
+struct AddFlags : Asked<AddOptions> {
+  std::vector<std::string> targets;
+  ModelFlags model;
+};
+
+Result<Report> run_add(AddFlags& flags) {
+  compile::BuildOptions& build = flags.options.build;
+  MLC_ASSIGN(build.targets, targets_named(flags.targets));
+  MLC_RETURN_IF_ERROR(apply(flags.model, build));
+  if (auto folder = compile::code_cache_folder(); folder.ok()) build.cache_folder = std::move(folder).value();
+  MLC_ASSIGN(const Added result, add_targets(flags.options));
+  Report report;
+  add_rewritten(result, "added to  ", report);
+  if (result.added.empty()) report.text.resize(report.text.find("\n") + 1), report.text += "  signature  as before: nothing is new to the manifest\n";
+  for (const auto& [what, names] : {std::pair("added     ", &result.added), {"restored  ", &result.restored}, {"there     ", &result.equal}})
+    if (!names->empty()) report.text += std::string("  ") + what + " " + joined(*names) + "\n";
+  report.json["added"] = result.added;
+  report.json["restored"] = result.restored;
+  report.json["equal"] = result.equal;
+  return report;
+}
+
+void add_add(Program& program) {
+  auto flags = std::make_shared<AddFlags>();
+  auto& o = flags->options;
+  const Command add = program.add_command("add", "compile one more target into a container",
+                                          "  mlpack add cat.mlc --target rv64gc --from cat.onnx\n  mlpack add cat.mlc --target native --from cat.onnx --pipeline p.json\n",
+                                          flags->as_json);
+  add.add_option("file", o.file, "container").required();
+  add.add_option("--target", flags->targets, "targets, separated by commas, as build takes them").separated_by(',').required();
+  add.add_option("--from", flags->model.path, "the model that the container was built from").required();
+  add.add_option("--pipeline", o.build.pipeline_path, "the pipeline that it was built with, if it was");
+  add_compile_flags(add, flags->model);
+  add.add_option("-o,--output", o.output, "where to write; default: the file itself");
+  add_resign_flags(add, o.resign);
+  add.add_flag("-f,--force", o.force, "overwrite an output that is no container");
+  add.on_run([flags] { return finish("add", flags->as_json, run_add(*flags)); });
+}
+
 }  // namespace
 
 void add_change_commands(Program& program) {
   add_thin(program);
   add_fill(program);
   add_relabel(program);
+  add_add(program);
 }
 
 }  // namespace mlc::cli

@@ -1,4 +1,4 @@
-// Containers that change: thin, fill and relabel.
+// Containers that change: thin, fill, relabel and add.
 #pragma once
 
 #include "base/cli/program.h"
