@@ -287,6 +287,16 @@ def thin_then_add_gives_the_code_of_the_build(t):
     assert not list(t.dir.glob("*.add*")) and not list(t.dir.glob("*.unverified*"))
 
 
+def code_of_a_target_does_not_depend_on_the_others(t):
+    t.run("mlpack", "build", DIGITS / "digits.onnx", "--pipeline", DIGITS / "pipeline.json", "-o", "d.mlc", "--target", "x86-64-v2,x86-64-v3,armv8-a,rv64gc")
+    whole = (t.dir / "d.mlc").read_bytes()
+    t.run("mlpack", "thin", "d.mlc", "--keep", "portable")
+    for target in ("rv64gc", "x86-64-v3", "armv8-a", "x86-64-v2"):
+        answer = t.json("mlpack", "add", "d.mlc", "--target", target, "--from", DIGITS / "digits.onnx", "--pipeline", DIGITS / "pipeline.json")
+        assert answer["restored"] == [target] and answer["root"] == answer["parent"], answer
+    assert (t.dir / "d.mlc").read_bytes() == whole
+
+
 def add_takes_the_model_of_the_file_only(t):
     path = digits(t)
     before = path.read_bytes()
@@ -342,4 +352,4 @@ if __name__ == "__main__":
     main([a_thinned_copy_keeps_root_and_signature, fill_gives_the_file_bit_for_bit, an_unsigned_file_stays_unsigned, records_of_tuning_go_with_their_target,
           what_cannot_be_done_says_why, a_damaged_original_fills_nothing, new_labels_give_new_words_and_the_same_code,
           a_pipeline_is_taken_where_nothing_compiled_differs, what_cannot_be_relabelled_says_why, a_thinned_file_is_relabelled_and_filled, a_rich_manifest_stays_what_it_is,
-          thin_then_add_gives_the_code_of_the_build, add_takes_the_model_of_the_file_only, any_sequence_of_changes_leaves_a_file_that_verifies_and_answers_equally])
+          thin_then_add_gives_the_code_of_the_build, code_of_a_target_does_not_depend_on_the_others, add_takes_the_model_of_the_file_only, any_sequence_of_changes_leaves_a_file_that_verifies_and_answers_equally])
