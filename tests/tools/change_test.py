@@ -338,7 +338,7 @@ def any_sequence_of_changes_leaves_a_file_that_verifies_and_answers_equally(t):
             command = rng.choice(("thin", "fill", "add", "relabel"))
             more = {"thin": lambda: ["--keep", ",".join(rng.sample(present, rng.randint(1, len(present))))], "fill": lambda: ["--from", path],
                     "add": lambda: ["--target", ",".join(rng.sample(["x86-64-v2", "x86-64-v3", "armv8-a", "rv64gc"], rng.randint(1, 2))), "--from", "m.onnx"],
-                    "relabel": lambda: ["--metadata", f"title=t{rng.randint(0, 9)}", "--metadata", f"version={rng.randint(1, 9)}"]}[command]()
+                    "relabel": lambda: ["--metadata", f"title=t{rng.randint(0, 9)}", "--metadata", f"licence=MIT-{rng.randint(1, 9)}"]}[command]()
             done.append((command, *more))
             # Nothing of what a file lacks may be in the original: a target that was added and left out again.
             t.run("mlpack", command, "c.mlc", *more, code=(0, 12) if command == "fill" else 0)
