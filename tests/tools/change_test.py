@@ -273,6 +273,9 @@ def thin_then_add_gives_the_code_of_the_build(t):
     assert (t.dir / "thin.mlc").read_bytes() == whole, "restored bit for bit, signature included"
     assert t.json("mlpack", "add", path, "--target", "armv8-a", "--from", "m.onnx", "-o", "same.mlc")["equal"] == ["armv8-a"]
     assert (t.dir / "same.mlc").read_bytes() == whole
+    t.run("mlpack", "thin", path, "--keep", "armv8-a", "-o", "thin.mlc")
+    answer = t.json("mlpack", "add", "thin.mlc", "--target", "armv8-a", "--from", "m.onnx")  # which is there, while others are not
+    assert answer["equal"] == ["armv8-a"] and not answer["restored"], answer
     # A file that never had the targets gets the code of one that was built with them.
     built(t, "small.mlc", "x86-64-v2")
     answer = t.json("mlpack", "add", "small.mlc", "--target", "x86-64-v3,armv8-a", "--from", "m.onnx")

@@ -131,7 +131,7 @@ Status put_in(Rewrite& rewrite, const ContainerFile& fresh, const Sorted& sorted
 
 // Nothing is new to the manifest: as `fill` does it.
 Result<Added> restored_only(const AddOptions& options, const ContainerFile& file, const std::string& from) {
-  MLC_ASSIGN(const CopyResult copied, fill_container({options.file, from, options.output, options.force}));
+  MLC_ASSIGN(const CopyResult copied, fill_container({options.file, from, options.output, options.force, /*may_find_nothing=*/true}));
   Added out;
   out.root = out.parent = file.opened->root();
   out.output = copied.output;

@@ -155,7 +155,7 @@ Result<CopyResult> fill_container(const FillOptions& options) {
     is_whole = is_whole && present;
     finds = finds || (!present && origins[i].file != nullptr);
   }
-  if (!is_whole && !finds)
+  if (!is_whole && !finds && !options.may_find_nothing)
     return Status(Code::BadSignature, from.path + " has nothing of what " + file.path + " lacks")
         .fact("root found sha256:" + to_hex(from.opened->root()) + ", that of the file sha256:" + to_hex(file.opened->root()))
         .hint("name a copy of the file that was thinned");

@@ -20,6 +20,7 @@ struct FillOptions {
   std::string file, from;  // `from`: a copy of the same container, or another one that holds the same segments
   std::string output;      // empty: the file itself
   bool force = false;
+  bool may_find_nothing = false;  // a copy that is as it was is no error
 };
 struct CopyResult {
   Digest root{};
