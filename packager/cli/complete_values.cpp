@@ -66,11 +66,18 @@ std::optional<Completions> values_of_line(const CommandLine& line) {
   if (line.option == "target") return target_names(line.word);
   if (line.option == "dump") return dump_levels(line.word);
   if (line.option == "variant") return names_in(line.value("file"), true);
+  if (line.option == "keep") {  // the last of names that commas separate
+    const size_t comma = line.word.rfind(',');
+    Completions out = names_in(line.value("file"), true);
+    if (comma != line.word.npos)
+      for (auto& [word, meaning] : out.words) word = line.word.substr(0, comma + 1) + word;
+    return out;
+  }
   if (line.option == "program") return names_in(line.value("file"), false);
   if (line.option == "remove") return trusted_key_ids();
   if (line.option == "by") return Completions{{{"kind", ""}, {"variant", ""}, {"segment", ""}, {"tensor", ""}}, false};
   if (line.option == "type") return Completions{{{"p256", ""}, {"p384", ""}, {"p521", ""}, {"ed25519", ""}}, false};
-  for (const char* text : {"dim", "id", "not-after", "expect-root", "expect-id", "models", "min", "only", "threads", "at", "time"})
+  for (const char* text : {"dim", "id", "not-after", "expect-root", "expect-id", "models", "metadata", "min", "only", "threads", "at", "time"})
     if (line.option == text) return Completions{};
   return std::nullopt;
 }

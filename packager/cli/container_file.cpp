@@ -8,7 +8,6 @@
 #include <fstream>
 
 #include "base/links.h"
-#include "packager/container/output_file.h"
 #include "runtime/container/header.h"
 #include "schema/format.h"
 #include "signing/hash_tree.h"
@@ -38,6 +37,20 @@ Result<OpenContainer> open_any_signer(const std::string& path) {
 
 }  // namespace
 
+Status copy_range(const std::string& path, uint64_t offset, uint64_t length, const container::Sink& sink) {
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(offset));
+  std::vector<std::byte> chunk(std::min<uint64_t>(length, kChunk));
+  for (uint64_t left = length; left > 0;) {
+    const size_t take = static_cast<size_t>(std::min<uint64_t>(left, chunk.size()));
+    in.read(reinterpret_cast<char*>(chunk.data()), static_cast<std::streamsize>(take));
+    if (static_cast<size_t>(in.gcount()) != take) return read_failed(path);
+    MLC_RETURN_IF_ERROR(sink(Bytes(chunk).first(take)));
+    left -= take;
+  }
+  return ok();
+}
+
 Result<ContainerFile> open_container_file(const std::string& path) {
   MLC_ASSIGN(OpenContainer open, open_any_signer(path));
   MLC_ASSIGN(const std::vector<std::byte> front, read_range(path, 0, format::kHeaderLen));
@@ -51,32 +64,26 @@ Result<ContainerFile> open_container_file(const std::string& path) {
   // The statement that is there is signed once more: it must be about the container that was read.
   MLC_ASSIGN(open.authentication, signing::authenticate(core, manifest, tail));
   if (open.authentication.root() != open.opened->root()) return Status(Code::Malformed, path + " changed while it was read");
-  return ContainerFile{std::move(open), std::move(tail)};
+  return ContainerFile{std::move(open), core, manifest, std::move(tail)};
 }
 
-Status write_with_block(const ContainerFile& file, const std::vector<std::byte>& block, const std::string& output) {
+Status write_checked(const std::string& output, const Digest& root, const std::string& of, const std::function<Status(container::OutputFile&)>& emit,
+                     const std::function<Status(const OpenContainer&)>& accept) {
   MLC_ASSIGN(const std::string place, behind_links(output));
   std::error_code error;
   const std::string staged = place + ".unverified." + std::to_string(::getpid());
   const Unfinished unfinished(staged);
   {
     MLC_ASSIGN(container::OutputFile out, container::OutputFile::create(staged));
-    std::ifstream in(file.path, std::ios::binary);
-    std::vector<std::byte> chunk(kChunk);
-    for (uint64_t left = file.opened->body_size(); left > 0;) {
-      const size_t take = static_cast<size_t>(std::min<uint64_t>(left, chunk.size()));
-      in.read(reinterpret_cast<char*>(chunk.data()), static_cast<std::streamsize>(take));
-      if (static_cast<size_t>(in.gcount()) != take) return read_failed(file.path);
-      MLC_RETURN_IF_ERROR(out.write(Bytes(chunk).first(take)));
-      left -= take;
-    }
-    MLC_RETURN_IF_ERROR(out.write(block));
+    MLC_RETURN_IF_ERROR(emit(out));
     MLC_RETURN_IF_ERROR(out.commit());
   }
   Status status;
   if (auto again = open_any_signer(staged); !again.ok()) status = std::move(again).status().note("written file");
-  else if (again->opened->root() != file.opened->root())
-    status = Status(Code::Malformed, file.path + " changed while it was copied");
+  else if (again->opened->root() != root)
+    status = Status(Code::Malformed, of + " changed while it was copied");
+  else if (accept)
+    status = accept(*again);
   if (status.ok()) {
     const auto existing = std::filesystem::status(place, error);
     if (std::filesystem::exists(existing)) std::filesystem::permissions(staged, existing.permissions(), error);
@@ -85,6 +92,13 @@ Status write_with_block(const ContainerFile& file, const std::vector<std::byte>&
   }
   if (!status.ok()) std::filesystem::remove(staged, error);
   return status;
+}
+
+Status write_with_block(const ContainerFile& file, const std::vector<std::byte>& block, const std::string& output) {
+  return write_checked(output, file.opened->root(), file.path, [&](container::OutputFile& out) -> Status {
+    MLC_RETURN_IF_ERROR(copy_range(file.path, 0, file.opened->body_size(), [&](Bytes bytes) { return out.write(bytes); }));
+    return out.write(block);
+  });
 }
 
 namespace {

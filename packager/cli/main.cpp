@@ -2,6 +2,7 @@
 #include "base/cli/program.h"
 #include "packager/cli/build_commands.h"
 #include "packager/cli/cache_commands.h"
+#include "packager/cli/change/change_commands.h"
 #include "packager/cli/complete_values.h"
 #include "packager/cli/early_end.h"
 #include "packager/cli/inspect_commands.h"
@@ -18,6 +19,7 @@ int main(int argc, char** argv) {
   add_tune_commands(program);
   add_inspect_commands(program);
   add_keys_commands(program);
+  add_change_commands(program);
   add_cache_commands(program);
   add_completion_command(program);
   program.add_help_command("  mlpack help build\n  mlpack help exit-codes\n");

@@ -145,6 +145,10 @@ Result<compile::InterfaceChoices> interface_of(const ModelFlags& flags) {
 
 void add_model_flags(const Command& command, ModelFlags& flags, const char* model) {
   command.add_option("MODEL", flags.path, model).required();
+  add_compile_flags(command, flags);
+}
+
+void add_compile_flags(const Command& command, ModelFlags& flags) {
   add_interface_flags(command, flags);
   command.add_option("--ops", flags.operator_folders, "folder with operators of your own (*.mlop)");
   command.add_option("--forms", flags.forms, "all, or none: whether convolutions may be computed with fewer multiplications, which rounds a little more")

@@ -15,7 +15,9 @@ struct ModelFlags {
   std::vector<std::string> dims, shapes, fed, operator_folders;
   std::string forms = "all", precision = "f32", derived;
 };
-// `model`: what may be given as MODEL.
+// What decides how the model is compiled, besides the model.
+void add_compile_flags(const Command& command, ModelFlags& flags);
+// The same with the model; `model`: what may be given as MODEL.
 void add_model_flags(const Command& command, ModelFlags& flags, const char* model);
 Status apply(const ModelFlags& flags, compile::BuildOptions& options);
 

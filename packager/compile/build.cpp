@@ -196,7 +196,7 @@ class Build {
     if (options_.most_derived) options.most_derived = *options_.most_derived;
     if (options_.products_in_bf16) options.pipeline = passes::with_products_in_bf16(options.pipeline);
     if (!options_.forms) options.pipeline = passes::without_forms(options.pipeline);
-    MLC_ASSIGN(parts_, optimise(ctx_, programs_, weights_, options, counted("optimise", "parts"), has_devices()));
+    MLC_ASSIGN(parts_, optimise(ctx_, programs_, weights_, options, counted("optimise", "parts"), has_devices() || options_.for_devices));
     return ok();
   }
 
@@ -209,8 +209,11 @@ class Build {
     const auto is_native = [](const targets::Target* target) { return target->machine != Machine::None; };
     if (has_devices() && std::none_of(targets.begin(), targets.end(), is_native))
       report_.warnings.push_back("no target of a processor stands beside those of devices: without a device the model is interpreted; --target native adds one");
+    // The portable form first: expressions are numbered as they are made, and their numbers order sums in a plan. So its plan does not depend on
+    // what else is compiled, and is the same for equal programs.
     const targets::Target* portable = targets::find_target("portable");
-    if (std::find(targets.begin(), targets.end(), portable) == targets.end()) targets.push_back(portable);
+    std::erase(targets, portable);
+    targets.insert(targets.begin(), portable);
     const std::unique_ptr<CodeCache> cache = open_cache();
     LeftOut left_out;
     for (size_t k = 0; k < targets.size(); ++k) {
@@ -222,6 +225,7 @@ class Build {
       else if (target->is_device() && variant.status().code == Code::Unsupported) left_out.emplace_back(target, std::move(variant).status());
       else return std::move(variant).status();
     }
+    std::rotate(variants_.begin(), variants_.begin() + 1, variants_.end());  // reported last
     MLC_RETURN_IF_ERROR(leave_out(left_out));
     drop_equal_variants(variants_);
     std::vector<targets::ptx::CubinReport> cubins(variants_.size());

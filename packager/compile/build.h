@@ -60,6 +60,7 @@ struct BuildOptions {
   double golden_seconds = 120;                    // of one core, counted and not timed: work on the golden vectors of all programs; 0: there are none
   bool forms = true;                              // products may be computed in other ways, which round otherwise
   bool products_in_bf16 = false;                  // both factors of products with weights are rounded to bf16
+  bool for_devices = false;                       // programs are cut as for devices though no target is one
   std::optional<uint64_t> most_derived;           // bytes of derived constants; none: what is usual (passes.h)
   struct Cubins {
     std::vector<uint32_t> architectures;          // empty: what is usual for each target, where the assembler is installed

@@ -24,6 +24,14 @@ uint32_t ContainerBuilder::add_segment(std::string name, SegmentKind kind, bool 
   segment.droppable = droppable;
   manifest.segments.push_back(std::move(segment));
   state_->bytes.emplace_back();
+  state_->kept.emplace_back();
+  return static_cast<uint32_t>(state_->bytes.size() - 1);
+}
+
+uint32_t ContainerBuilder::keep_segment(format::Segment segment, StoredSegment stored) {
+  manifest.segments.push_back(std::move(segment));
+  state_->bytes.emplace_back();
+  state_->kept.emplace_back(std::move(stored));
   return static_cast<uint32_t>(state_->bytes.size() - 1);
 }
 
@@ -32,6 +40,10 @@ uint32_t ContainerBuilder::add_segment(std::string name, SegmentKind kind, bool 
   append(segment, std::move(content), 1);
   return segment;
 }
+
+void ContainerBuilder::renew_segment(uint32_t segment) { state_->kept[segment].reset(); }
+
+void ContainerBuilder::bring_back(uint32_t segment, StoredSegment stored) { state_->kept[segment] = std::move(stored); }
 
 format::Ref ContainerBuilder::append(uint32_t segment, Content content, uint64_t alignment) {
   uint64_t length = view(content).size();
@@ -138,6 +150,10 @@ Status ContainerBuilder::emit(const signing::PrivateKey* key, const Sink& sink) 
   MLC_RETURN_IF_ERROR(finish());
   std::vector<StoredSegment> segments;
   for (uint32_t handle : state_->order) {
+    if (const auto& kept = state_->kept[handle]) {
+      segments.push_back(*kept);
+      continue;
+    }
     const SegmentBytes& bytes = state_->bytes[handle];
     segments.push_back({bytes.codec(), bytes.stored_len(), bytes.decoded_len(), true, bytes.leaf_table(),
                         [&bytes](const Sink& out) { return bytes.for_each_stored(out); }});

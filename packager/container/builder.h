@@ -19,6 +19,9 @@
 // variants, layouts, stages, operators) may be filled through add_* or directly, with handles wherever an index is
 // wanted.
 //
+// A container can be made of another one: its manifest is taken over, whose indices are then handles, keep_segment and add_segment
+// are called for its segments in their order (with `manifest.segments` empty before), and more is added behind them.
+//
 // Bytes are either owned (moved in) or borrowed (`Borrowed`, must outlive the builder): weights are hashed and written
 // from where they lie, never copied.
 #pragma once
@@ -35,6 +38,7 @@
 #include "base/checked.h"
 #include "base/progress.h"
 #include "base/status.h"
+#include "packager/container/image.h"
 #include "schema/manifest.h"
 #include "signing/keys.h"
 
@@ -64,6 +68,13 @@ class ContainerBuilder {
   uint32_t add_segment(std::string name, format::SegmentKind kind, bool droppable = false);
   // A segment with this content: module, plan, tuning, ...
   uint32_t add_segment(std::string name, format::SegmentKind kind, bool droppable, Content content);
+  // A segment of another container as it is stored there, or absent where it is absent: nothing is decoded, hashed or compressed, and
+  // nothing may be appended. What `stored` delivers must be what `segment` says; who opens the file finds out.
+  uint32_t keep_segment(format::Segment segment, StoredSegment stored);
+  // The bytes of a kept segment that was absent.
+  void bring_back(uint32_t segment, StoredSegment stored);
+  // A kept segment becomes an empty one of the same name, to be filled by `append`.
+  void renew_segment(uint32_t segment);
   // Appends to a segment at the next multiple of `alignment` (a power of two <= 256), zeros between.
   format::Ref append(uint32_t segment, Content content, uint64_t alignment);
   // Bytes of a segment so far.
@@ -101,11 +112,12 @@ class ContainerBuilder {
   // there is one, is told where the complete file lies before it is renamed; if it fails, the file disappears.
   [[nodiscard]] Status write(const std::string& path, const signing::PrivateKey* key, const std::function<Status(const std::string& path)>& accept = {});
   [[nodiscard]] Result<std::vector<std::byte>> to_bytes(const signing::PrivateKey* key);
+  // The bytes of the file, in order.
+  [[nodiscard]] Status emit(const signing::PrivateKey* key, const Sink& sink);
 
  private:
   struct State;
   uint32_t shared_segment(std::optional<uint32_t>& handle, const char* name, format::SegmentKind kind);
-  [[nodiscard]] Status emit(const signing::PrivateKey* key, const std::function<Status(Bytes)>& sink);
 
   std::unique_ptr<State> state_;
 };

@@ -11,7 +11,8 @@
 namespace mlc::container {
 
 struct ContainerBuilder::State {
-  std::vector<SegmentBytes> bytes;  // by handle
+  std::vector<SegmentBytes> bytes;                 // by handle
+  std::vector<std::optional<StoredSegment>> kept;  // by handle: in place of `bytes`
   std::optional<uint32_t> assets, golden, operators;
 
   // Results of finish.

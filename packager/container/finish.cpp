@@ -148,6 +148,7 @@ Status ContainerBuilder::finish(const Progress& progress) {
   bool compressed = false;
   for (size_t handle = 0; handle < s.bytes.size(); ++handle) {
     format::Segment& segment = m.segments[handle];
+    if (s.kept[handle]) continue;
     SegmentBytes& bytes = s.bytes[handle];
     if (bytes.decoded_len() > format::kMaxSegmentLen)
       return Status(Code::Malformed, "segment " + format::quoted(segment.name) + " is longer than 16 GiB");
@@ -159,7 +160,8 @@ Status ContainerBuilder::finish(const Progress& progress) {
     compressed |= segment.codec == format::Codec::Zstd;
     if (progress) progress(handle + 1, s.bytes.size());
   }
-  if (compressed) m.provenance.flags.push_back(compressor_id());
+  auto& flags = m.provenance.flags;
+  if (compressed && (flags.empty() || flags.back() != compressor_id())) flags.push_back(compressor_id());
 
   s.order = sorted_order(m.segments, by_name);
   std::erase_if(s.order, [&](uint32_t handle) {

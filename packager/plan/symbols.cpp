@@ -1,5 +1,6 @@
 #include "packager/plan/symbols.h"
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 
@@ -43,6 +44,8 @@ std::optional<SymbolOp> double_op(Op op) {
     default: return std::nullopt;
   }
 }
+
+bool commutes(Op op) { return op == Op::Add || op == Op::Mul || op == Op::Eq || op == Op::Ne; }
 
 }  // namespace
 
@@ -92,10 +95,51 @@ Status SymbolTable::define(const ir::Sym* sym, const ir::Expr* value) {
   return ok();
 }
 
+// What a node computes, as a number: the same for equal expressions of any two builds, whatever was made before them.
+void SymbolTable::add_keys(const ir::Expr* e) {
+  ir::walk(e, [&](const ir::Expr* node) {
+    if (keys_.count(node)) return;
+    uint64_t key = 0xcbf29ce484222325u;
+    const auto add = [&](uint64_t value) { key = (key ^ value) * 0x9e3779b97f4a7c15u, key ^= key >> 29; };
+    add(static_cast<uint64_t>(node->op)), add(static_cast<uint64_t>(node->type.dtype));
+    add(static_cast<uint64_t>(node->i)), add(std::bit_cast<uint64_t>(node->f));
+    if (node->sym)
+      for (const char c : node->sym->name) add(static_cast<unsigned char>(c));
+    std::vector<uint64_t> of_args;
+    for (const ir::Expr* arg : node->args) of_args.push_back(keys_.at(arg));
+    if (commutes(node->op)) std::sort(of_args.begin(), of_args.end());
+    for (const uint64_t arg : of_args) add(arg);
+    keys_[node] = key;
+  });
+}
+
+// Expressions order what commutes by the numbers of nodes, which depend on what else was compiled before. Instructions do not.
+std::vector<const ir::Expr*> SymbolTable::ordered_args(const ir::Expr* e) const {
+  std::vector<const ir::Expr*> args(e->args.begin(), e->args.end());
+  if (commutes(e->op)) std::stable_sort(args.begin(), args.end(), [&](const ir::Expr* a, const ir::Expr* b) { return keys_.at(a) < keys_.at(b); });
+  return args;
+}
+
 Result<uint32_t> SymbolTable::symbol_of(const ir::Expr* e) {
-  std::vector<const ir::Expr*> order;
-  ir::walk(e, [&](const ir::Expr* node) { order.push_back(node); });
-  for (const ir::Expr* node : order) {
+  add_keys(e);
+  struct Open {
+    const ir::Expr* node;
+    std::vector<const ir::Expr*> args;
+    size_t next = 0;
+  };
+  std::vector<Open> path;
+  const auto enter = [&](const ir::Expr* node) {
+    if (known_.count(node) == 0) path.push_back({node, ordered_args(node)});
+  };
+  enter(e);
+  while (!path.empty()) {
+    Open& top = path.back();
+    if (top.next < top.args.size()) {
+      enter(top.args[top.next++]);  // may move `top`
+      continue;
+    }
+    const ir::Expr* node = top.node;
+    path.pop_back();
     if (known_.count(node)) continue;
     MLC_ASSIGN(const uint32_t symbol, emit_node(node));
     known_[node] = symbol;
@@ -184,7 +228,8 @@ Result<uint32_t> SymbolTable::emit_node(const ir::Expr* e) {
   if (!ir::is_extent(e))
     return Status(Code::Unsupported, 2010, "the extent " + ir::to_string(e) + " cannot be computed before the run");
   uint32_t args[3] = {};
-  for (size_t k = 0; k < e->args.size(); ++k) args[k] = known_.at(e->args[k]);
+  const std::vector<const ir::Expr*> ordered = ordered_args(e);
+  for (size_t k = 0; k < ordered.size(); ++k) args[k] = known_.at(ordered[k]);
   const std::span<const uint32_t> given(args, e->args.size());
   const bool real_operands = is_float(e->args.back()->type.dtype);
   std::optional<uint32_t> symbol;

@@ -48,7 +48,11 @@ class SymbolTable {
   uint32_t real_extremum(exec::SymbolOp op, uint32_t a, uint32_t b);
 
   std::unordered_map<const ir::Sym*, uint32_t> bound_;
+  void add_keys(const ir::Expr* e);
+  std::vector<const ir::Expr*> ordered_args(const ir::Expr* e) const;
+
   std::unordered_map<const ir::Expr*, uint32_t> known_;
+  std::unordered_map<const ir::Expr*, uint64_t> keys_;  // of all nodes of expressions that were asked for
   std::vector<exec::SymbolInstr> instrs_;
 };
 

@@ -12,7 +12,7 @@ from tool_test import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/digits"
-SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "size", "keygen", "sign", "verify", "trust", "help", "usage")
+SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "size", "keygen", "sign", "thin", "fill", "relabel", "add", "verify", "trust", "help", "usage")
 # Nothing that the tools can be brought to make here has these.
 UNSEEN = {
     "build": {"selftest.variants[].device": "a device of this machine"},
@@ -112,6 +112,13 @@ class Fields:
         return {p for p in self.own[name] - self.seen[name] if p not in section.used and p not in UNSEEN.get(name, {})}
 
 
+def linear(t):
+    """y = x w."""
+    nodes = [onnx_file.node("MatMul", ["x", "w"], ["y"])]
+    ports = [onnx_file.port(name, "f32", [4, 4]) for name in ("x", "y")]
+    (t.dir / "linear.onnx").write_bytes(onnx_file.model(nodes, ports[:1], ports[1:], [onnx_file.tensor("w", "f32", [4, 4], struct.pack("<16f", *range(16)))]))
+
+
 def lost(t):
     """y = x + x * 1e-9, of which no answer shows what is added."""
     nodes = [onnx_file.node("Mul", ["x", "c"], ["a"]), onnx_file.node("Add", ["x", "a"], ["y"])]
@@ -143,6 +150,18 @@ def answers(t, fields):
     ask("help", "exit-codes")
     ask("help", "build")
     ask("size", "d.mlc")
+    ask("thin", "d.mlc", "--keep", "portable", "-o", "thin.mlc")
+    ask("thin", "d.mlc", "--keep", "armv8-a", "-o", "arm.mlc")
+    ask("fill", "thin.mlc", "--from", "arm.mlc")
+    ask("fill", "thin.mlc", "--from", "lost.mlc", code=12)
+    ask("relabel", "thin.mlc", "--metadata", "title=Digits")
+    ask("relabel", "thin.mlc", "--metadata", "title", code=2)
+    linear(t)
+    ask("build", "linear.onnx", "-o", "l.mlc", "--target", "armv8-a")
+    ask("thin", "l.mlc", "--keep", "portable")
+    ask("add", "l.mlc", "--target", "armv8-a,rv64gc", "--from", "linear.onnx")
+    ask("add", "l.mlc", "--target", "armv8-a", "--from", "linear.onnx")
+    ask("add", "l.mlc", "--target", "armv8-a", "--from", "lost.onnx", code=20)
     ask("diff", "d.mlc", "d.mlc")
     ask("diff", "d.mlc", "u.mlc", code=1)
     ask("keygen", "-o", "k.pem")

@@ -1,0 +1,166 @@
+#include "packager/cli/change/change_commands.h"
+
+#include <memory>
+
+#include "base/cli/report.h"
+#include "base/counted.h"
+#include "packager/cli/change/add_ops.h"
+#include "packager/cli/change/relabel_ops.h"
+#include "packager/cli/change/thin_ops.h"
+#include "packager/cli/inspect_json.h"
+#include "packager/cli/model_flags.h"
+#include "packager/cli/size_ops.h"
+#include "packager/compile/code_cache.h"
+#include "signing/hash_tree.h"
+
+namespace mlc::cli {
+namespace {
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + printable(name);
+  return out;
+}
+
+Report report_of(const CopyResult& result, const std::string& what) {
+  const std::string root = "sha256:" + to_hex(result.root);
+  Report report;
+  report.text = what + "   " + result.output + "   " + human_bytes(result.bytes_before) + " -> " + human_bytes(result.bytes_after) + "   root " + root + ", as before\n";
+  report.text += "  variants   " + joined(result.present) + "\n";
+  if (!result.absent.empty()) report.text += "  absent     " + joined(result.absent) + "\n";
+  report.text += "  signature  " + (result.num_signatures == 0 ? std::string("none, as before") : counted(result.num_signatures, "signature") + ", valid as before") + "\n";
+  report.json = {{"file", result.output}, {"root", root}, {"bytes", result.bytes_after}, {"bytes_before", result.bytes_before},
+                 {"variants", result.present}, {"absent", result.absent}, {"changed", result.changed}, {"lacking", result.lacking}, {"signatures", result.num_signatures}};
+  return report;
+}
+
+// What became of signatures is told in words: those that were there are of another root.
+void add_rewritten(const Rewritten& result, const std::string& what, Report& report) {
+  const std::string root = "sha256:" + to_hex(result.root);
+  report.text = what + " " + result.output + "   " + human_bytes(result.bytes) + "   root " + root + "   from " + "sha256:" + to_hex(result.parent) + "\n";
+  const std::string before = result.signatures_before == 0 ? "" : "   (" + counted(result.signatures_before, "signature") + " of the file before left out: of another root)";
+  report.text += "  signature  " + (result.key_name.empty() ? "none" : "by " + result.key_name) + before + "\n";
+  report.json = {{"file", result.output}, {"root", root}, {"parent", "sha256:" + to_hex(result.parent)}, {"bytes", result.bytes}, {"key", result.key_name},
+                 {"signatures_before", result.signatures_before}};
+}
+
+void add_resign_flags(const Command& command, Resign& resign) {
+  command.add_option("--key", resign.key_file, "private key to sign with; default: your own key where a key that you trust has signed the file, else none");
+  command.add_option("--key-passphrase", resign.passphrase, "of an encrypted key: file:PATH, or fd:N for a descriptor");
+  command.add_flag("--no-sign", resign.no_sign, "leave the container unsigned");
+}
+
+template <class Options>
+struct Asked {
+  Options options;
+  bool as_json = false;
+};
+
+void add_thin(Program& program) {
+  auto asked = std::make_shared<Asked<ThinOptions>>();
+  const Command thin = program.add_command("thin", "leave variants out of a copy, which stays signed",
+                                           "  mlpack thin cat.mlc --keep x86-64-v3 -o cat-thin.mlc\n  mlpack thin cat.mlc --keep x86-64-v3,armv8-a -o cat-two.mlc\n", asked->as_json);
+  thin.add_option("file", asked->options.file, "container").required();
+  thin.add_option("--keep", asked->options.keep, "variants that stay, separated by commas; the portable one always does").separated_by(',').required();
+  thin.add_option("-o,--output", asked->options.output, "where to write; default: the file itself");
+  thin.add_flag("-f,--force", asked->options.force, "overwrite an output that is no container");
+  thin.on_run([asked] {
+    const auto run = [&]() -> Result<Report> {
+      MLC_ASSIGN(const CopyResult result, thin_container(asked->options));
+      return report_of(result, "thinned");
+    };
+    return finish("thin", asked->as_json, run());
+  });
+}
+
+void add_fill(Program& program) {
+  auto asked = std::make_shared<Asked<FillOptions>>();
+  const Command fill = program.add_command("fill", "put back what thin left out",
+                                           "  mlpack fill cat-thin.mlc --from cat.mlc\n  mlpack fill cat-thin.mlc --from cat.mlc -o cat-full.mlc\n", asked->as_json);
+  fill.add_option("file", asked->options.file, "container that was thinned").required();
+  fill.add_option("--from", asked->options.from, "a copy of the same container that has what is absent").required();
+  fill.add_option("-o,--output", asked->options.output, "where to write; default: the file itself");
+  fill.add_flag("-f,--force", asked->options.force, "overwrite an output that is no container");
+  fill.on_run([asked] {
+    const auto run = [&]() -> Result<Report> {
+      MLC_ASSIGN(const CopyResult result, fill_container(asked->options));
+      return report_of(result, "filled ");
+    };
+    return finish("fill", asked->as_json, run());
+  });
+}
+
+void add_relabel(Program& program) {
+  auto asked = std::make_shared<Asked<RelabelOptions>>();
+  auto& o = asked->options;
+  const Command relabel = program.add_command("relabel", "change labels and metadata without compiling",
+                                              "  mlpack relabel cat.mlc --labels german.txt -o katze.mlc\n  mlpack relabel cat.mlc --metadata version=2 --metadata title=Cats\n", asked->as_json);
+  relabel.add_option("file", o.file, "container").required();
+  relabel.add_option("--labels", o.labels, "[NAME=]FILE: lines in place of the labels or characters that the pipeline calls NAME (repeatable)");
+  relabel.add_option("--pipeline", o.pipeline, "pipeline.json in place of the one inside, if what is compiled is the same");
+  relabel.add_option("--metadata", o.metadata, "KEY=VALUE: id, version, title or licence (repeatable)");
+  relabel.add_option("-o,--output", o.output, "where to write; default: the file itself");
+  add_resign_flags(relabel, o.resign);
+  relabel.add_flag("-f,--force", o.force, "overwrite an output that is no container");
+  relabel.on_run([asked] {
+    const auto run = [&]() -> Result<Report> {
+      MLC_ASSIGN(const Relabelled result, relabel_container(asked->options));
+      Report report;
+      add_rewritten(result, "relabelled", report);
+      report.text += "  changed    " + joined(result.changed) + "\n";
+      report.json["changed"] = result.changed;
+      return report;
+    };
+    return finish("relabel", asked->as_json, run());
+  });
+}
+
+struct AddFlags : Asked<AddOptions> {
+  std::vector<std::string> targets;
+  ModelFlags model;
+};
+
+Result<Report> run_add(AddFlags& flags) {
+  compile::BuildOptions& build = flags.options.build;
+  MLC_ASSIGN(build.targets, targets_named(flags.targets));
+  MLC_RETURN_IF_ERROR(apply(flags.model, build));
+  if (auto folder = compile::code_cache_folder(); folder.ok()) build.cache_folder = std::move(folder).value();
+  MLC_ASSIGN(const Added result, add_targets(flags.options));
+  Report report;
+  add_rewritten(result, "added to  ", report);
+  if (result.added.empty()) report.text.resize(report.text.find("\n") + 1), report.text += "  signature  as before: nothing is new to the manifest\n";
+  for (const auto& [what, names] : {std::pair("added     ", &result.added), {"restored  ", &result.restored}, {"there     ", &result.equal}})
+    if (!names->empty()) report.text += std::string("  ") + what + " " + joined(*names) + "\n";
+  report.json["added"] = result.added;
+  report.json["restored"] = result.restored;
+  report.json["equal"] = result.equal;
+  return report;
+}
+
+void add_add(Program& program) {
+  auto flags = std::make_shared<AddFlags>();
+  auto& o = flags->options;
+  const Command add = program.add_command("add", "compile one more target into a container",
+                                          "  mlpack add cat.mlc --target rv64gc --from cat.onnx\n  mlpack add cat.mlc --target native --from cat.onnx --pipeline p.json\n",
+                                          flags->as_json);
+  add.add_option("file", o.file, "container").required();
+  add.add_option("--target", flags->targets, "targets, separated by commas, as build takes them").separated_by(',').required();
+  add.add_option("--from", flags->model.path, "the model that the container was built from").required();
+  add.add_option("--pipeline", o.build.pipeline_path, "the pipeline that it was built with, if it was");
+  add_compile_flags(add, flags->model);
+  add.add_option("-o,--output", o.output, "where to write; default: the file itself");
+  add_resign_flags(add, o.resign);
+  add.add_flag("-f,--force", o.force, "overwrite an output that is no container");
+  add.on_run([flags] { return finish("add", flags->as_json, run_add(*flags)); });
+}
+
+}  // namespace
+
+void add_change_commands(Program& program) {
+  add_thin(program);
+  add_fill(program);
+  add_relabel(program);
+  add_add(program);
+}
+
+}  // namespace mlc::cli
