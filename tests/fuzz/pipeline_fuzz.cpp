@@ -72,11 +72,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const Pipeline& p : file->pipelines) {
       std::vector<bool> made(p.values.size(), false);
       for (ValueId id : p.inputs) made[id] = true;
+      if (p.stream)
+        for (const Stream::Carried& c : p.stream->carry) made[c.value] = true;  // of the run before
       for (const Step& s : p.steps) {
         for (ValueId id : s.in)
           if (!made[id]) std::abort();
         for (ValueId id : s.out) made[id] = true;
       }
+      if (p.stream)
+        for (const Stream::Carried& c : p.stream->carry)
+          if (!made[c.from]) std::abort();
       for (ValueId id : p.outputs)
         if (!made[id]) std::abort();
       if (std::all_of(p.inputs.begin(), p.inputs.end(), [&](ValueId id) { return p.value(id).kind == ValueKind::Strings; })) run_on_texts(p);
