@@ -144,6 +144,12 @@ SizeChoice SizeFinder::near(int64_t extent, int64_t batch, double& work) const {
   return is_better(same.bounds, different.bounds) ? same : different;
 }
 
+SizeChoice SizeFinder::unchanged(const SizeChoice& changed, int64_t extent, int64_t batch) const {
+  Sizes sizes = changed.sizes;
+  for (const ir::Sym* sym : extents_) sizes[sym] = admissible(sym, batch_.count(sym) ? batch : extent);
+  return fitted(std::move(sizes));
+}
+
 SizeChoice SizeFinder::improved(SizeChoice best, double& work) const {
   for (int round = 0; round < kMaxRounds && best.bounds.num_conflicts > 0; ++round) {
     auto next = better(best, work);

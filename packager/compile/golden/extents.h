@@ -36,6 +36,9 @@ class SizeFinder {
   // inputs say which of its elements are meant, and is `batch`; changed as far as they do not fit. Conflicts are left where
   // nothing better was found with `work`, of which what is left is told.
   SizeChoice near(int64_t extent, int64_t batch, double& work) const;
+  // The same elements with the extents that near() began with. The conflicts that it could not take away may be none that the
+  // run meets, and then each change that it made was one for the worse.
+  SizeChoice unchanged(const SizeChoice& changed, int64_t extent, int64_t batch) const;
   // Changes those sizes that are not as the function's checks want them, and says what its indices demand.
   SizeChoice fitted(Sizes sizes) const;
 

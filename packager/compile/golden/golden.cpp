@@ -278,6 +278,7 @@ class GoldenMaker {
   struct Candidate {
     SizeChoice choice;
     double operations = 0;
+    size_t conflicts = 0;  // left by SizeFinder::near, also where the sizes are those before its changes
   };
 
   // The vector of inputs that are made already.
@@ -308,7 +309,7 @@ class GoldenMaker {
       }
       if (!sorted_) {
         std::stable_sort(later_.begin(), later_.end(), [](const Candidate* a, const Candidate* b) {
-          const auto order = [](const Candidate* c) { return std::pair(c->choice.bounds.num_conflicts, c->operations > kLargeOperations ? c->operations : 0); };
+          const auto order = [](const Candidate* c) { return std::pair(c->conflicts, c->operations > kLargeOperations ? c->operations : 0); };
           return order(a) < order(b);
         });
         sorted_ = true;
@@ -322,12 +323,20 @@ class GoldenMaker {
     const Candidate* add() {
       const size_t k = next_size_++;
       const bool many = k == std::size(kExtents);
-      SizeChoice choice = maker_.finder_.near(kExtents[many ? 0 : k], many ? kManyInBatch : 1, maker_.left_);
+      const int64_t extent = kExtents[many ? 0 : k], batch = many ? kManyInBatch : 1;
+      SizeChoice choice = maker_.finder_.near(extent, batch, maker_.left_);
       if (maker_.finder_.free().empty() || !maker_.has_work_left()) next_size_ = std::size(kExtents) + 1;
+      const size_t conflicts = choice.bounds.num_conflicts;
+      if (conflicts > 0) add(maker_.finder_.unchanged(choice, extent, batch), conflicts);
+      return add(std::move(choice), conflicts);
+    }
+
+    // `conflicts` orders what waits; nothing is returned where it does, or where the sizes are known.
+    const Candidate* add(SizeChoice choice, size_t conflicts) {
       if (std::any_of(all_.begin(), all_.end(), [&](const auto& c) { return c->choice.sizes == choice.sizes; })) return nullptr;
       const double operations = estimate(maker_.oracle_, choice.sizes).operations;
-      const bool waits = choice.bounds.num_conflicts > 0 || operations > kLargeOperations;
-      all_.push_back(std::make_unique<Candidate>(Candidate{std::move(choice), operations}));
+      const bool waits = conflicts > 0 || operations > kLargeOperations;
+      all_.push_back(std::make_unique<Candidate>(Candidate{std::move(choice), operations, conflicts}));
       if (!waits) return all_.back().get();
       later_.push_back(all_.back().get());
       return nullptr;
