@@ -96,6 +96,7 @@ struct Context::Impl {
   };
   std::unordered_map<Key, const Expr*, KeyHash> simplified;  // i64 binary operations
   std::unordered_map<const Expr*, bool> non_negative;        // settled without conditions
+  std::unordered_map<const Expr*, const Expr*> valued;       // with_value
 
   const Expr* make(Expr proto, std::span<const Expr* const> arguments);
   const Expr* make_binary(Op op, Type type, const Expr* a, const Expr* b);
@@ -126,7 +127,7 @@ struct Context::Impl {
   class Question {
    public:
     explicit Question(Impl& impl) : impl_(impl) {
-      if (impl_.questions++ == 0) impl_.steps_left = kStepsOfQuestion;
+      if (impl_.questions++ == 0) impl_.steps_left = kStepsOfQuestion, impl_.charged = impl_.rewritten;
     }
     ~Question() { --impl_.questions; }
     Question(const Question&) = delete;
@@ -136,8 +137,11 @@ struct Context::Impl {
     Impl& impl_;
   };
   static constexpr int kStepsOfQuestion = 300;
+  static constexpr uint64_t kNodesOfStep = 64;  // of what is rewritten: extents of detectors have hundreds, and each case rewrites all of them
   unsigned questions = 0;  // under way, one within the other
   int steps_left = 0;      // of the outermost one
+  uint64_t rewritten = 0, charged = 0;  // nodes that Context::rewrite has seen, and those that questions have paid for
+  bool step();                          // takes one, and what was rewritten since the last; false: none is left
   bool cut_short() const { return questions > 0 && steps_left < 0; }
   bool non_negative_poly(const Poly& p, int& fuel, int depth);
   bool is_non_negative(const Poly& p);  // with the fuel of one question, remembered

@@ -135,10 +135,17 @@ Poly without_positive(Poly p) {
 
 }  // namespace
 
+bool Context::Impl::step() {
+  const uint64_t nodes = std::min<uint64_t>((rewritten - charged) / kNodesOfStep, kStepsOfQuestion);
+  charged = rewritten;
+  if (steps_left >= 0) steps_left -= 1 + static_cast<int>(nodes);
+  return steps_left >= 0;
+}
+
 bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
   Interval v = interval_of(p);
   if (v.lo >= 0) return true;
-  if (v.hi < 0 || depth == 0 || --fuel < 0 || --steps_left < 0) return false;
+  if (v.hi < 0 || depth == 0 || --fuel < 0 || !step()) return false;
 
   std::vector<const Expr*> dims;
   int steps = 2000;

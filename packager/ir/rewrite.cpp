@@ -78,6 +78,7 @@ const Expr* Context::rewrite(const Expr* root, const std::function<const Expr*(c
     }
     done.emplace(e, changed ? rebuild(e, std::move(args)) : e);
   }
+  impl_->rewritten += done.size();
   return done.at(root);
 }
 

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "packager/compile/golden/value_ranges.h"
+#include "packager/ir/evaluate.h"
 #include "packager/ir/numeric.h"
 
 namespace mlc::compile {
@@ -76,8 +77,9 @@ struct IndexAnalysis::Steps {
   struct Frame {
     const nest::Function* function;
     size_t first;  // number of its first array
+    std::vector<ir::ExtentEvaluator> definitions, conditions;  // in their order
   };
-  std::vector<Frame> frames;
+  mutable std::vector<Frame> frames;  // evaluators keep their values
   std::vector<Step> all;
   size_t num_arrays = 0;
   std::map<size_t, Range> constants;  // of those that are needed
@@ -95,7 +97,9 @@ struct IndexAnalysis::Steps {
   // Bodies nest as deep as the importer allows, which is not deep.
   size_t add(const nest::Function& function) {
     const size_t frame = frames.size();
-    frames.push_back({&function, num_arrays});
+    Frame& added = frames.emplace_back(Frame{&function, num_arrays, {}, {}});
+    for (const auto& definition : function.definitions) added.definitions.emplace_back(definition.value);
+    for (const auto& check : function.checks) added.conditions.emplace_back(check.condition);
     num_arrays += function.arrays.size();
     for (const nest::Statement& s : function.body) {
       if (s.nest) all.push_back({Step::Kind::Compute, frame, &s});
@@ -216,10 +220,10 @@ class Solver {
  private:
   void start() {
     for (size_t frame = 0; frame < steps_.frames.size(); ++frame) {
-      const auto& [function, first] = steps_.frames[frame];
-      for (const auto& definition : function->definitions) {
-        const auto value = ir::evaluate_extent(definition.value, [&](const ir::Sym* sym) { return value_of(sym); });
-        if (value) defined_[definition.sym] = *value;
+      auto& [function, first, definitions, conditions] = steps_.frames[frame];
+      for (size_t k = 0; k < definitions.size(); ++k) {
+        const auto value = definitions[k]([&](const ir::Sym* sym) { return value_of(sym); });
+        if (value) defined_[function->definitions[k].sym] = *value;
       }
       for (uint32_t input : function->inputs) set(first + input, {range_of_type(function->arrays[input].dtype), true});
     }
@@ -274,6 +278,7 @@ class Solver {
       const nest::Control& c = *step.statement->control;
       const ValueRange from = ranges_[steps_.frames[step.frame].first + c.inputs[0]].value_or(ValueRange{{}, true});
       for (const ir::Sym* sym : c.symbols) read_[sym] = {from.range.within({static_cast<double>(sym->lo), static_cast<double>(sym->hi)}), from.is_free};
+      known_.extents.clear();
       return;
     }
     compute(step);
@@ -296,10 +301,10 @@ class Solver {
   }
 
   void check_conditions() {
-    for (const auto& frame : steps_.frames)
-      for (const auto& check : frame.function->checks) {
-        const auto holds = ir::evaluate_extent(check.condition, [&](const ir::Sym* sym) { return value_of(sym); });
-        if (holds && *holds == 0) conflict(1, check.message);
+    for (auto& frame : steps_.frames)
+      for (size_t k = 0; k < frame.conditions.size(); ++k) {
+        const auto holds = frame.conditions[k]([&](const ir::Sym* sym) { return value_of(sym); });
+        if (holds && *holds == 0) conflict(1, frame.function->checks[k].message);
       }
   }
   void conflict(double excess, std::string what) {

@@ -116,12 +116,26 @@ Range range_of_join(ir::Join join, Range body, double points) {
   return {};
 }
 
+const ValueRange* Ranges::known(const Expr* e) const {
+  const auto& of = ir::is_extent(e) ? outside_.extents : known_;
+  const auto found = of.find(e);
+  return found == of.end() ? nullptr : &found->second;
+}
+
+// Operands first; what is known is not entered.
 ValueRange Ranges::of(const Expr* root) {
-  if (const auto found = known_.find(root); found != known_.end()) return found->second;
-  ir::walk(root, [&](const Expr* e) {
-    if (!known_.count(e)) known_.emplace(e, compute(e));
-  });
-  return known_.at(root);
+  std::vector<std::pair<const Expr*, bool>> stack{{root, false}};
+  while (!stack.empty()) {
+    const auto [e, entered] = stack.back();
+    if (entered || known(e)) {
+      stack.pop_back();
+      if (!known(e)) (ir::is_extent(e) ? outside_.extents : known_).emplace(e, compute(e));
+      continue;
+    }
+    stack.back().second = true;
+    for (const Expr* a : e->args) stack.push_back({a, false});
+  }
+  return at(root);
 }
 
 ValueRange Ranges::compute(const Expr* e) {
@@ -138,10 +152,10 @@ ValueRange Ranges::compute(const Expr* e) {
     default: break;
   }
   ValueRange out;
-  for (const Expr* a : e->args) out.is_free = out.is_free || known_.at(a).is_free;
-  const auto range = [&](size_t k) { return known_.at(e->args[k]).range; };
+  for (const Expr* a : e->args) out.is_free = out.is_free || at(a).is_free;
+  const auto range = [&](size_t k) { return at(e->args[k]).range; };
   if (e->op == Op::Fold) out.range = fold(e, range(0));
-  else if (e->op == Op::Field) out.range = static_cast<size_t>(e->i) < e->args[0]->args.size() ? known_.at(e->args[0]->args[static_cast<size_t>(e->i)]).range : Range{};
+  else if (e->op == Op::Field) out.range = static_cast<size_t>(e->i) < e->args[0]->args.size() ? of(e->args[0]->args[static_cast<size_t>(e->i)]).range : Range{};
   else if (e->op == Op::Fma) out.range = sum(product(range(0), range(1)), range(2));
   else if (e->args.size() == 1) out.range = of_unary(e->op, e->type.dtype, range(0));
   else if (e->args.size() == 2) out.range = of_binary(e->op, !is_float(e->type.dtype), range(0), range(1));
@@ -156,17 +170,17 @@ Range Ranges::fold(const Expr* e, Range body) {
 
 // An index that counts from the end if it is negative is `select(x < 0, x + n, x)`: each arm sees half of x.
 ValueRange Ranges::select(const Expr* e) {
-  const ValueRange condition = known_.at(e->args[0]);
-  ValueRange yes = known_.at(e->args[1]), no = known_.at(e->args[2]);
+  const ValueRange condition = at(e->args[0]);
+  ValueRange yes = at(e->args[1]), no = at(e->args[2]);
   if (is_point(condition.range)) return condition.range.lo != 0 ? yes : no;
   const Expr* c = e->args[0];
   if (c->op == Op::Lt && c->args[1]->is_const() && !is_float(c->args[1]->type.dtype)) {
     const double limit = static_cast<double>(c->args[1]->i);
-    const Range x = known_.at(c->args[0]).range;
+    const Range x = at(c->args[0]).range;
     if (e->args[2] == c->args[0]) no.range = no.range.within({limit, kInf});
     if (e->args[1]->op == Op::Add)
       for (const size_t k : {0, 1})
-        if (e->args[1]->args[k] == c->args[0]) yes.range = sum(x.within({-kInf, limit - 1}), known_.at(e->args[1]->args[1 - k]).range);
+        if (e->args[1]->args[k] == c->args[0]) yes.range = sum(x.within({-kInf, limit - 1}), at(e->args[1]->args[1 - k]).range);
   }
   return {yes.range.joined(no.range), condition.is_free || yes.is_free || no.is_free};
 }

@@ -32,6 +32,8 @@ class Ranges {
     std::function<Place(const ir::Expr* load)> place;
     std::function<ValueRange(const Place&)> of_place;
     std::function<ValueRange(const ir::Sym*)> of_sym;
+    // Of what is_extent, which every statement sees alike: kept from one to the next, for as long as `of_sym` says the same.
+    mutable std::unordered_map<const ir::Expr*, ValueRange> extents;
   };
   explicit Ranges(const Known& known) : outside_(known) {}
 
@@ -42,6 +44,8 @@ class Ranges {
   bool demand(const ir::Expr* e, Range wanted, Demands& demands, bool is_summed = false, int depth = 0);
 
  private:
+  const ValueRange* known(const ir::Expr* e) const;
+  const ValueRange& at(const ir::Expr* e) const { return *known(e); }
   ValueRange compute(const ir::Expr* e);
   ValueRange select(const ir::Expr* e);
   Range fold(const ir::Expr* e, Range body);
