@@ -78,6 +78,34 @@ TEST_CASE("a sequence and what came before it are no longer than the table of po
   CHECK(golden.extents.at("S") + golden.extents.at("P") > 2);
 }
 
+TEST_CASE("what looks like a conflict and is none does not drive extents to where the model has no answer") {
+  // Both differences are 0, which intervals do not see; the second seems to be mended by a width of 1, of which no row is left.
+  Expanded x("graph \"g\" { input %x : f32[H, W]\n" + rows(1) + R"(
+    %ws = ai.onnx.Shape(%x) { start = 1, end = 2 }
+    %w = ai.onnx.Squeeze(%ws)
+    %four = ai.onnx.Constant() { value_int = 4 }
+    %a = ai.onnx.Range(%z, %four, %o)
+    %b = ai.onnx.Range(%z, %four, %o)
+    %never = ai.onnx.Sub(%a, %b)
+    %first = ai.onnx.Gather(%table, %never)
+    %p = ai.onnx.Range(%z, %w, %o)
+    %q = ai.onnx.Range(%z, %w, %o)
+    %nothing = ai.onnx.Sub(%p, %q)
+    %second = ai.onnx.Gather(%table, %nothing)
+    %part = ai.onnx.Constant() { value_ints = [16] }
+    %rest = ai.onnx.Constant() { value_ints = [-1] }
+    %columns = ai.onnx.Div(%ws, %part)
+    %shape = ai.onnx.Concat(%rest, %columns) { axis = 0 }
+    %y = ai.onnx.Reshape(%x, %shape)
+    output %y : f32[*]
+    output %first : f32[*]
+    output %second : f32[*]
+  })");
+  const auto golden = only_one(x);
+  CHECK(golden.extents.at("W") == 32);
+  CHECK(golden.outputs[0].shape[1] == 2);
+}
+
 TEST_CASE("places to scatter to lie in the array, and there are several") {
   Expanded x(R"(graph "g" { input %x : f32[N] input %i : i64[M] input %u : f32[M]
     %y = ai.onnx.ScatterElements(%x, %i, %u) output %y : f32[*] })");
