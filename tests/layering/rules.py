@@ -38,7 +38,7 @@ FOREIGN = (
     (r"Zydis/|Zycore/", ("targets/x86/",)),
     (r"onnx/|google/protobuf/", ("packager/import/",)),
     (r"openssl/", ("signing/",)),
-    (r"zstd", ("packager/container/", "runtime/container/")),
+    (r"zstd", ("packager/container/", "packager/delta/", "runtime/container/")),
     (r"flatbuffers/", ("schema/generated/",)),
     (r"CLI/", ("base/cli/command.cpp", "base/cli/program.cpp", "base/cli/completion.cpp")),  # not the tools: ten seconds of each source's compile time
     (r"nlohmann/", ("base/cli/json_tree.cpp",)),  # likewise

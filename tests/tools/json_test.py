@@ -12,7 +12,7 @@ from tool_test import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/digits"
-SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "size", "keygen", "sign", "thin", "fill", "relabel", "add", "verify", "trust", "help", "usage")
+SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "size", "keygen", "sign", "thin", "fill", "apply", "relabel", "add", "verify", "trust", "help", "usage")
 # Nothing that the tools can be brought to make here has these.
 UNSEEN = {
     "build": {"selftest.variants[].device": "a device of this machine"},
@@ -164,6 +164,9 @@ def answers(t, fields):
     ask("add", "l.mlc", "--target", "armv8-a", "--from", "lost.onnx", code=20)
     ask("diff", "d.mlc", "d.mlc")
     ask("diff", "d.mlc", "u.mlc", code=1)
+    ask("diff", "d.mlc", "u.mlc", "--delta", "d.mld")
+    ask("apply", "d.mlc", "d.mld", "-o", "again.mlc")
+    ask("apply", "u.mlc", "d.mld", "-o", "again.mlc", code=12)
     ask("keygen", "-o", "k.pem")
     ask("sign", "u.mlc", "--key", "k.pem")
     ask("sign", "u.mlc", "--key", "k.pem", "-o", "ends.mlc", "--replace", "--not-after", "2999-01-01")

@@ -5,6 +5,7 @@
 #include "base/cli/report.h"
 #include "base/counted.h"
 #include "packager/cli/change/add_ops.h"
+#include "packager/cli/change/delta_ops.h"
 #include "packager/cli/change/relabel_ops.h"
 #include "packager/cli/change/thin_ops.h"
 #include "packager/cli/inspect_json.h"
@@ -154,11 +155,35 @@ void add_add(Program& program) {
   add.on_run([flags] { return finish("add", flags->as_json, run_add(*flags)); });
 }
 
+void add_apply(Program& program) {
+  auto asked = std::make_shared<Asked<ApplyOptions>>();
+  const Command apply = program.add_command("apply", "make a container of an older one and a delta",
+                                            "  mlpack apply cat-1.mlc cat.mld -o cat-2.mlc\n  mlpack apply cat.mlc cat.mld\n", asked->as_json);
+  apply.add_option("file", asked->options.file, "container that the delta is for: the first one of mlpack diff --delta").required();
+  apply.add_option("delta", asked->options.delta, "what mlpack diff --delta wrote").required();
+  apply.add_option("-o,--output", asked->options.output, "where to write; default: the file itself");
+  apply.add_flag("-f,--force", asked->options.force, "overwrite an output that is no container");
+  apply.on_run([asked] {
+    const auto run = [&]() -> Result<Report> {
+      MLC_ASSIGN(const ApplyResult result, apply_delta(asked->options));
+      const std::string root = "sha256:" + to_hex(result.root), from = "sha256:" + to_hex(result.from);
+      Report report;
+      report.text = "applied   " + result.output + "   " + human_bytes(result.bytes_before) + " and " + human_bytes(result.bytes_delta) + " -> " + human_bytes(result.bytes) + "   root " + root + "   from " + from + "\n";
+      report.text += "  signature  " + (result.num_signatures == 0 ? std::string("none") : counted(result.num_signatures, "signature") + ", of the file that the delta was made of") + "\n";
+      report.json = {{"file", result.output}, {"root", root}, {"from", from}, {"bytes", result.bytes}, {"bytes_before", result.bytes_before}, {"bytes_delta", result.bytes_delta},
+                     {"signatures", result.num_signatures}};
+      return report;
+    };
+    return finish("apply", asked->as_json, run());
+  });
+}
+
 }  // namespace
 
 void add_change_commands(Program& program) {
   add_thin(program);
   add_fill(program);
+  add_apply(program);
   add_relabel(program);
   add_add(program);
 }
