@@ -8,7 +8,8 @@
 #include "base/cli/report.h"
 #include "base/counted.h"
 #include "packager/cli/change/delta_ops.h"
-#include "packager/cli/diff_ops.h"
+#include "packager/cli/compare/behaviour.h"
+#include "packager/cli/compare/diff_ops.h"
 #include "packager/cli/inspect_ops.h"
 #include "packager/cli/size_ops.h"
 
@@ -106,7 +107,7 @@ int run_inspect(const InspectFlags& flags) {
 
 struct DiffFlags {
   std::string a, b, delta;
-  bool force = false, as_json = false;
+  bool behaviour = false, force = false, as_json = false;
 };
 
 Result<Report> delta_of(const DiffFlags& flags) {
@@ -121,8 +122,10 @@ Result<Report> delta_of(const DiffFlags& flags) {
 }
 
 int run_diff(const DiffFlags& flags) {
+  if (!flags.delta.empty() && flags.behaviour) return finish("diff", flags.as_json, Status(Code::Usage, "--delta and --behaviour exclude each other"));
   if (!flags.delta.empty()) return finish("diff", flags.as_json, delta_of(flags));
   if (flags.force) return finish("diff", flags.as_json, Status(Code::Usage, "--force is for --delta, which is not given"));
+  if (flags.behaviour) return compare_behaviour({flags.a, flags.b, flags.as_json});
   const auto trust = users_trust();
   return look({.name = "diff", .as_json = flags.as_json, .trust = trust, .paths = {flags.a, flags.b}, .looks_again = true},
               [&](std::vector<SealedContainer>& sealed) { return diff_containers(sealed[0], sealed[1], trust); });
@@ -150,6 +153,7 @@ void add_inspect_commands(Program& program) {
                                              "  mlpack diff cat-1.mlc cat-2.mlc\n  mlpack diff cat-1.mlc cat-2.mlc --delta cat.mld\n", flags->as_json);
     diff.add_option("A", flags->a, "container").required();
     diff.add_option("B", flags->b, "container").required();
+    diff.add_flag("--behaviour", flags->behaviour, "run the inputs of A's golden vectors in both, and tell how answers differ");
     diff.add_option("--delta", flags->delta, "write to this file what mlpack apply makes B of, where A is");
     diff.add_flag("-f,--force", flags->force, "overwrite a file that is no delta");
     diff.on_run([flags] { return run_diff(*flags); });

@@ -165,6 +165,8 @@ def answers(t, fields):
     ask("diff", "d.mlc", "d.mlc")
     ask("diff", "d.mlc", "u.mlc", code=1)
     ask("diff", "d.mlc", "u.mlc", "--delta", "d.mld")
+    ask("diff", "d.mlc", "d.mlc", "--behaviour")
+    ask("diff", "d.mlc", "l.mlc", "--behaviour", code=1)
     ask("apply", "d.mlc", "d.mld", "-o", "again.mlc")
     ask("apply", "u.mlc", "d.mld", "-o", "again.mlc", code=12)
     ask("keygen", "-o", "k.pem")
