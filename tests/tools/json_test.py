@@ -12,7 +12,7 @@ from tool_test import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/digits"
-SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "size", "keygen", "sign", "thin", "fill", "apply", "relabel", "add", "verify", "trust", "help", "usage")
+SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "extract", "size", "keygen", "sign", "thin", "fill", "apply", "relabel", "add", "verify", "trust", "help", "usage")
 # Nothing that the tools can be brought to make here has these.
 UNSEEN = {
     "build": {"selftest.variants[].device": "a device of this machine"},
@@ -166,6 +166,7 @@ def answers(t, fields):
     ask("diff", "d.mlc", "u.mlc", code=1)
     ask("diff", "d.mlc", "u.mlc", "--delta", "d.mld")
     ask("diff", "d.mlc", "d.mlc", "--behaviour")
+    ask("extract", "d.mlc", "--what", "golden,assets", "-o", "parts")
     ask("diff", "d.mlc", "l.mlc", "--behaviour", code=1)
     ask("apply", "d.mlc", "d.mld", "-o", "again.mlc")
     ask("apply", "u.mlc", "d.mld", "-o", "again.mlc", code=12)
