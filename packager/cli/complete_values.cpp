@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "packager/cli/extract/extract_ops.h"
 #include "packager/cli/look.h"
 #include "packager/compile/dump.h"
 #include "runtime/isolation/passed_lines.h"
@@ -29,6 +30,14 @@ Completions dump_levels(const std::string& word) {
   const std::string before = comma == word.npos ? "" : word.substr(0, comma + 1);
   Completions out;
   for (const std::string& level : compile::dump_words()) out.words.push_back({before + level, ""});
+  return out;
+}
+
+Completions parts_to_extract(const std::string& word) {
+  const size_t comma = word.rfind(',');
+  const std::string before = comma == word.npos ? "" : word.substr(0, comma + 1);
+  Completions out;
+  for (const std::string& part : extract_words()) out.words.push_back({before + part, ""});
   return out;
 }
 
@@ -65,6 +74,7 @@ Completions names_in(const std::string& path, bool variants) {
 std::optional<Completions> values_of_line(const CommandLine& line) {
   if (line.option == "target") return target_names(line.word);
   if (line.option == "dump") return dump_levels(line.word);
+  if (line.option == "what") return parts_to_extract(line.word);
   if (line.option == "variant") return names_in(line.value("file"), true);
   if (line.option == "keep") {  // the last of names that commas separate
     const size_t comma = line.word.rfind(',');

@@ -6,7 +6,10 @@
 
 #include "base/cli/program.h"
 #include "base/cli/report.h"
-#include "packager/cli/diff_ops.h"
+#include "base/counted.h"
+#include "packager/cli/change/delta_ops.h"
+#include "packager/cli/compare/behaviour.h"
+#include "packager/cli/compare/diff_ops.h"
 #include "packager/cli/inspect_ops.h"
 #include "packager/cli/size_ops.h"
 
@@ -103,11 +106,26 @@ int run_inspect(const InspectFlags& flags) {
 }
 
 struct DiffFlags {
-  std::string a, b;
-  bool as_json = false;
+  std::string a, b, delta;
+  bool behaviour = false, force = false, as_json = false;
 };
 
+Result<Report> delta_of(const DiffFlags& flags) {
+  MLC_ASSIGN(const DeltaResult result, write_delta({flags.a, flags.b, flags.delta, flags.force}));
+  const std::string from = "sha256:" + to_hex(result.from), root = "sha256:" + to_hex(result.root);
+  Report report;
+  report.text = "delta   " + flags.delta + "   " + human_bytes(result.bytes) + " for " + human_bytes(result.bytes_b) + "   from " + from + "   to " + root + "\n";
+  report.text += "  of " + flags.a + "   " + human_bytes(result.copied) + ", " + counted(result.num_stored, "part") + " stored\n";
+  report.json = {{"a", flags.a}, {"b", flags.b}};
+  report.json["delta"] = {{"file", flags.delta}, {"bytes", result.bytes}, {"from", from}, {"root", root}, {"bytes_b", result.bytes_b}, {"copied", result.copied}, {"stored_parts", result.num_stored}};
+  return report;
+}
+
 int run_diff(const DiffFlags& flags) {
+  if (!flags.delta.empty() && flags.behaviour) return finish("diff", flags.as_json, Status(Code::Usage, "--delta and --behaviour exclude each other"));
+  if (!flags.delta.empty()) return finish("diff", flags.as_json, delta_of(flags));
+  if (flags.force) return finish("diff", flags.as_json, Status(Code::Usage, "--force is for --delta, which is not given"));
+  if (flags.behaviour) return compare_behaviour({flags.a, flags.b, flags.as_json});
   const auto trust = users_trust();
   return look({.name = "diff", .as_json = flags.as_json, .trust = trust, .paths = {flags.a, flags.b}, .looks_again = true},
               [&](std::vector<SealedContainer>& sealed) { return diff_containers(sealed[0], sealed[1], trust); });
@@ -132,9 +150,12 @@ void add_inspect_commands(Program& program) {
   {
     auto flags = std::make_shared<DiffFlags>();
     const Command diff = program.add_command("diff", "what differs between two containers",
-                                             "  mlpack diff cat-1.mlc cat-2.mlc\n  mlpack diff cat-1.mlc cat-2.mlc --json\n", flags->as_json);
+                                             "  mlpack diff cat-1.mlc cat-2.mlc\n  mlpack diff cat-1.mlc cat-2.mlc --delta cat.mld\n", flags->as_json);
     diff.add_option("A", flags->a, "container").required();
     diff.add_option("B", flags->b, "container").required();
+    diff.add_flag("--behaviour", flags->behaviour, "run the inputs of A's golden vectors in both, and tell how answers differ");
+    diff.add_option("--delta", flags->delta, "write to this file what mlpack apply makes B of, where A is");
+    diff.add_flag("-f,--force", flags->force, "overwrite a file that is no delta");
     diff.on_run([flags] { return run_diff(*flags); });
   }
   {

@@ -9,7 +9,6 @@
 #include "packager/cli/signing_ops.h"
 #include "packager/cli/size_ops.h"
 #include "packager/compile/interface_text.h"
-#include "packager/plan/print.h"
 #include "schema/features.h"
 #include "schema/pipeline/pipeline.h"
 #include "signing/policy.h"
@@ -257,23 +256,18 @@ Status check_name(const Items& items, const std::string& wanted, const std::stri
   return Status(Code::Usage, "no " + what + " '" + wanted + "' in this file").fact(std::move(known));
 }
 
-// The plans of the variants that are asked for. How many kernels a module has is the loader's to know: any number goes.
+// The plans of the variants that are asked for.
 Result<Report> show_plans(const OpenContainer& file, const InspectOptions& options) {
   const Manifest& manifest = file.opened->manifest();
-  exec::PlanContext context;
-  context.num_kernels = UINT32_MAX;
-  context.constant_bytes = [&manifest](uint32_t tensor, uint32_t copy) { return copy_bytes(manifest.tensors, tensor, copy); };
   Report report;
   Json& plans = report.json["plans"] = Json::object();
   for (const Variant& variant : manifest.variants) {
     if (!options.variant.empty() && variant.name != options.variant) continue;
-    if (!variant.plan || !file.opened->present(*variant.plan)) {
+    MLC_ASSIGN(std::optional<exec::Plan> plan, plan_of(file, variant));
+    if (!plan) {
       report.text += "; " + variant.name + " has no plan here\n";
       continue;
     }
-    MLC_ASSIGN(const VerifiedBytes bytes, file.opened->segment(*variant.plan));
-    auto plan = exec::decode_plan(bytes.bytes(), context);
-    if (!plan) return std::move(plan).status().note(bytes.name());
     if (!options.program.empty())
       std::erase_if(plan->functions, [&](const exec::Function& f) { return f.name != options.program; });
     const std::string text = plan::print(*plan);
@@ -285,8 +279,25 @@ Result<Report> show_plans(const OpenContainer& file, const InspectOptions& optio
 
 }  // namespace
 
+// How many kernels a module has is the loader's to know: any number goes.
+Result<std::optional<exec::Plan>> plan_of(const OpenContainer& file, const Variant& variant) {
+  if (!variant.plan || !file.opened->present(*variant.plan)) return std::optional<exec::Plan>();
+  const Manifest& manifest = file.opened->manifest();
+  exec::PlanContext context;
+  context.num_kernels = UINT32_MAX;
+  context.constant_bytes = [&manifest](uint32_t tensor, uint32_t copy) { return copy_bytes(manifest.tensors, tensor, copy); };
+  MLC_ASSIGN(const VerifiedBytes bytes, file.opened->segment(*variant.plan));
+  auto plan = exec::decode_plan(bytes.bytes(), context);
+  if (!plan) return std::move(plan).status().note(bytes.name());
+  return std::optional<exec::Plan>(std::move(*plan));
+}
+
 Result<Report> inspect_container(SealedContainer& sealed, const Result<signing::TrustSet>& trust, const InspectOptions& options) {
   MLC_ASSIGN(const OpenContainer file, look_into(sealed));
+  return inspect_opened(file, sealed, trust, options);
+}
+
+Result<Report> inspect_opened(const OpenContainer& file, SealedContainer& sealed, const Result<signing::TrustSet>& trust, const InspectOptions& options) {
   const Manifest& manifest = file.opened->manifest();
   MLC_RETURN_IF_ERROR(check_name(manifest.variants, options.variant, "variant"));
   MLC_RETURN_IF_ERROR(check_name(manifest.methods, options.program, "program"));

@@ -5,6 +5,7 @@
 #include "packager/cli/change/change_commands.h"
 #include "packager/cli/complete_values.h"
 #include "packager/cli/early_end.h"
+#include "packager/cli/extract/extract_commands.h"
 #include "packager/cli/inspect_commands.h"
 #include "packager/cli/keys_commands.h"
 #include "packager/cli/tune_commands.h"
@@ -18,6 +19,7 @@ int main(int argc, char** argv) {
   add_build_commands(program);
   add_tune_commands(program);
   add_inspect_commands(program);
+  add_extract_commands(program);
   add_keys_commands(program);
   add_change_commands(program);
   add_cache_commands(program);

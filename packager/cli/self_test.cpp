@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <thread>
 
 #include "base/counted.h"
 #include "packager/cli/apart.h"
 #include "packager/cli/library.h"
+#include "runtime/isolation/child_answer.h"
 
 namespace mlc::cli {
 namespace {
@@ -64,6 +66,16 @@ void find_device(const MlcModel* model, const char* name, MlcDevice& d) {
     if (std::strcmp(each.name, name) == 0) d = each;
 }
 
+// In the process that runs a stranger's vectors.
+Status give_up_privileges_for_vectors(size_t vectors) {
+  constexpr uint64_t kSecondsOfVector = 120;
+  ChildWork work{.is_memory_unlimited = true, .threads = std::thread::hardware_concurrency()};
+  work.run_seconds = kSecondsOfVector * vectors * std::max<uint64_t>(work.threads, 1);
+  MLC_ASSIGN(const sandbox::Confinement confinement, sandbox::confine(limits_of(work)));
+  if (!confinement.no_call_filter.empty()) note("warning: system calls are not filtered: " + confinement.no_call_filter);
+  return ok();
+}
+
 std::vector<std::string> vectors_for(const compile::FinishedFile& file, const MlcVariant& v, const MlcDevice& device) {
   constexpr double kAll = std::numeric_limits<double>::infinity();
   if (std::strcmp(v.family, "portable") == 0) return chosen(file, kPortableOperations, 1);
@@ -87,14 +99,14 @@ std::string SelfTestReport::text() const {
   return elsewhere.empty() ? line : line + "   not here: " + elsewhere;
 }
 
-Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::function<void(const compile::Stage&)>& progress) {
+Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::function<void(const compile::Stage&)>& progress, CodeOf code_of) {
   SelfTestReport report;
   report.vectors = file.vectors.size();
   auto options = sized<MlcOpenOptions>();
   options.path = file.path.c_str();
   options.verify = MLC_VERIFY_LAZY;
-  options.allow_unsigned = 1;  // this process has just made it
-  const std::string prober = probe_program();
+  options.allow_unsigned = code_of == CodeOf::Us;  // this process has just made it
+  const std::string prober = code_of == CodeOf::Us ? probe_program() : std::string();
   options.probe_program = prober.empty() ? nullptr : prober.c_str();
   options.devices = prober.empty() ? "auto" : "gpu";
   MlcModel* opened = nullptr;
@@ -121,7 +133,10 @@ Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::f
     variant.vectors = vectors.size();
     variant.device = device.title;
     progress({compile::nth("self-test of variant", k, info.num_variants) + ", " + variant.name, "vectors", 0, vectors.size()});
-    Status status = run_apart([&] { return run_vectors(model.get(), v.name, vectors); });
+    Status status = run_apart([&]() -> Status {
+      if (code_of == CodeOf::Stranger) MLC_RETURN_IF_ERROR(give_up_privileges_for_vectors(vectors.size()));
+      return run_vectors(model.get(), v.name, vectors);
+    });
     if (status.ok()) continue;
     if (status.code == Code::NoVariant && !variant.device.empty()) {  // the device says that it cannot do this
       variant = {variant.name, 0, "", status.message};

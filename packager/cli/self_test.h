@@ -31,7 +31,10 @@ struct SelfTestReport {
 // long as these make up at most so many operations; the portable one runs the first in any case.
 inline constexpr double kPortableOperations = 2e9, kSoftwareOperations = 1e9;
 
+// Whose code is in the file. A stranger's runs in its portable form only, in a process without privileges.
+enum class CodeOf : uint8_t { Us, Stranger };
+
 // SelfTest, with variant, vector, element and both values, if an answer is wrong, or a run fails or crashes.
-Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::function<void(const compile::Stage&)>& progress);
+Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::function<void(const compile::Stage&)>& progress, CodeOf code_of = CodeOf::Us);
 
 }  // namespace mlc::cli

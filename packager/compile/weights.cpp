@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "packager/container/weight_segments.h"
 #include "packager/passes/pack.h"
 
 namespace mlc::compile {
@@ -89,11 +90,14 @@ std::pair<uint32_t, uint32_t> WeightStore::place_of(const nest::Function& functi
 
 Status WeightStore::write(container::ContainerBuilder& builder) const {
   if (entries_.empty()) return ok();
-  const uint32_t segment = builder.add_segment("weights", format::SegmentKind::Weights);
+  uint64_t total = 0;
+  for (const Entry& entry : entries_) total += entry.copies.size() * entry.array->data->bytes.size();
+  container::WeightSegments segments(builder, total);
   for (size_t k : order_) {
     const Entry& entry = entries_[k];
     MLC_ASSIGN(const uint32_t tensor, builder.add_tensor(entry.name, stored_type(entry.array->dtype), constant_shape(*entry.array), entry.content));
     if (entry.array->data->bytes.empty()) continue;
+    const uint32_t segment = segments.segment_for(entry.name);
     for (const nest::Array* copy : entry.copies) {
       const uint32_t layout = builder.layout(layout_text(copy->layout, copy->shape.size()));
       if (copy->layout.is_row_major())

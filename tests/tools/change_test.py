@@ -1,4 +1,4 @@
-"""Containers that change: mlpack thin, fill, relabel and add, as a user runs them."""
+"""Containers that change: mlpack thin, fill, relabel, add and upgrade, as a user runs them."""
 import json
 import os
 import pathlib
@@ -322,6 +322,53 @@ def add_takes_the_model_of_the_file_only(t):
     t.run("mlpack", "add", path, "--target", "rv64gc", "--from", "nothing.onnx", code=3)
 
 
+def older(path, to):
+    """The same manifest as another writer may have encoded it: with a word behind it. Of an unsigned file."""
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<Q", data, 32, struct.unpack_from("<Q", data, 32)[0] + 8)
+    to.write_bytes(data)
+    return to
+
+
+def upgrade_writes_the_form_of_this_version_and_keeps_segments(t):
+    path = built(t, "m.mlc", "native", "--no-sign")
+    old = older(path, t.dir / "old.mlc")
+    before, root = codes(t, old), t.json("mlpack", "inspect", old)["root"]
+    answer = t.json("mlpack", "upgrade", old, "-o", "new.mlc")
+    assert not answer["is_current"] and answer["parent"] == root != answer["root"] and answer["key"] == "" and answer["vectors"] > 0, answer
+    assert codes(t, "new.mlc") == before
+    # No key that this user trusts has signed it: its machine code does not run, and that is said.
+    ran = {v["name"]: v["vectors"] for v in answer["variants"]}
+    assert ran.pop("portable") == answer["vectors"] and not any(ran.values()) and all("reason" in v for v in answer["variants"] if v["name"] != "portable"), answer
+    t.run("mlrun", "selftest", "new.mlc", "--allow-unsigned")
+    text = t.run("mlpack", "upgrade", old, "-o", "new.mlc").stdout
+    assert text.startswith("upgraded") and "  signature  none\n" in text and "  golden     " in text, text
+    # What is in this form already keeps root and signatures, bit for bit; its own code runs.
+    mine = built(t, "mine.mlc", "native")
+    answer = t.json("mlpack", "upgrade", mine, "-o", "same.mlc")
+    assert answer["is_current"] and answer["signatures_before"] == 1 and (t.dir / "same.mlc").read_bytes() == mine.read_bytes(), answer
+    assert all(v["vectors"] == answer["vectors"] for v in answer["variants"]), answer
+    assert "valid as before" in t.run("mlpack", "upgrade", mine, "-o", "same.mlc").stdout
+    assert "already" in t.json("mlpack", "upgrade", mine, "--no-sign", code=2)["message"]
+    t.run("mlpack", "thin", mine, "--keep", "portable", "-o", "thin.mlc")
+    assert t.json("mlpack", "upgrade", "thin.mlc")["is_current"]
+    # Twice is once.
+    assert t.json("mlpack", "upgrade", "new.mlc")["is_current"]
+
+
+def a_file_that_gives_wrong_answers_is_not_upgraded(t):
+    path = sample(t)  # whose code is none
+    before = path.read_bytes()
+    refused = t.json("mlpack", "upgrade", path, code=21)
+    assert "mlrun selftest" in refused["help"] and path.read_bytes() == before, refused
+    t.run("mlpack", "upgrade", path, "-o", "n.mlc", code=21)
+    assert not (t.dir / "n.mlc").exists() and not list(t.dir.glob("*.unverified*"))
+    newer = bytearray(built(t, "m.mlc", "portable", "--no-sign").read_bytes())
+    newer[10] = 1
+    (t.dir / "newer.mlc").write_bytes(newer)
+    assert "format 1.1" in t.json("mlpack", "upgrade", "newer.mlc", code=20)["message"]
+
+
 def any_sequence_of_changes_leaves_a_file_that_verifies_and_answers_equally(t):
     """MLC_CHANGE_SEQUENCES: how many; MLC_CHANGE_SEED: the first."""
     path = built(t)
@@ -355,4 +402,5 @@ if __name__ == "__main__":
     main([a_thinned_copy_keeps_root_and_signature, fill_gives_the_file_bit_for_bit, an_unsigned_file_stays_unsigned, records_of_tuning_go_with_their_target,
           what_cannot_be_done_says_why, a_damaged_original_fills_nothing, new_labels_give_new_words_and_the_same_code,
           a_pipeline_is_taken_where_nothing_compiled_differs, what_cannot_be_relabelled_says_why, a_thinned_file_is_relabelled_and_filled, a_rich_manifest_stays_what_it_is,
-          thin_then_add_gives_the_code_of_the_build, code_of_a_target_does_not_depend_on_the_others, add_takes_the_model_of_the_file_only, any_sequence_of_changes_leaves_a_file_that_verifies_and_answers_equally])
+          thin_then_add_gives_the_code_of_the_build, code_of_a_target_does_not_depend_on_the_others, add_takes_the_model_of_the_file_only, upgrade_writes_the_form_of_this_version_and_keeps_segments, a_file_that_gives_wrong_answers_is_not_upgraded,
+          any_sequence_of_changes_leaves_a_file_that_verifies_and_answers_equally])

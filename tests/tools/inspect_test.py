@@ -105,6 +105,50 @@ def diff_tells_what_differs_and_nothing_else(t):
     t.run("mlpack", "diff", a, code=2)
 
 
+def diff_counts_bytes_and_steps(t):
+    a, b = linear(t, "a", (1, 2, 3, 4)), linear(t, "b", (1, 2, 3, 5))
+    answer = t.json("mlpack", "diff", a, b, code=1, stderr=None)
+    assert answer["bytes"]["weights"]["changed"]["count"] == 1 and answer["bytes"]["variants"]["same"]["count"] == 1, answer["bytes"]
+    assert "weights: 1 changed (" in t.run("mlpack", "diff", a, b, code=1).stdout
+    assert not [d for d in answer["differences"] if d["part"] == "step"], answer
+    nodes = [onnx_file.node("MatMul", ["x", "w"], ["p"], name="first"), onnx_file.node("Softmax", ["p"], ["y"], name="second")]
+    w = onnx_file.tensor("w", "f32", [2, 2], struct.pack("<4f", 1, 2, 3, 4))
+    (t.dir / "m.onnx").write_bytes(onnx_file.model(nodes, [onnx_file.port("x", "f32", ["N", 2])], [onnx_file.port("y", "f32", ["N", 2])], [w]))
+    t.run("mlpack", "build", "m.onnx", "-o", "s.mlc", "--target", "portable", "--no-selftest", "--id", "acme/linear")
+    steps = {(d["name"], d["field"]): (d["a"], d["b"]) for d in t.json("mlpack", "diff", a, "s.mlc", code=1, stderr=None)["differences"] if d["part"] == "step"}
+    assert any("second" in field and a is None for (_, field), (a, b) in steps.items()), steps
+    assert t.json("mlpack", "diff", a, a)["bytes"]["weights"] == {"changed": {"count": 0, "bytes": 0}, "only_a": {"count": 0, "bytes": 0}, "only_b": {"count": 0, "bytes": 0},
+                                                                  "same": answer["bytes"]["weights"]["changed"]}
+
+
+def behaviour(t, a, b, code, *more):
+    return t.json("mlpack", "diff", a, b, "--behaviour", *more, code=code, stderr=None)["behaviour"]
+
+
+def behaviour_is_compared_in_answers(t):
+    a, b = linear(t, "a", (1, 2, 3, 4)), linear(t, "b", (1, 2, 3, 4.25))
+    found = behaviour(t, a, b, 1)
+    (y,) = found["outputs"]
+    assert (y["program"], y["output"], y["vectors"], y["differing"]) == ("main", "y", 1, 1) and 0 < y["max_abs"] < 2 and not found["not_compared"], found
+    assert behaviour(t, b, a, 1)["outputs"][0]["max_abs"] == y["max_abs"]
+    (same,) = behaviour(t, a, linear(t, "again", (1, 2, 3, 4)), 0)["outputs"]
+    assert same["differing"] == 0 and same["vector"] == "", same
+    assert "y  equal in 1 vector" in t.run("mlpack", "diff", a, "again.mlc", "--behaviour").stdout
+    # What stands against it is said.
+    more = linear(t, "more", (1, 2, 3, 4), more=("z",))
+    assert 'wants an input "z"' in behaviour(t, a, more, 1)["not_compared"][0]["reason"]
+    assert 'has no input "z"' in behaviour(t, more, a, 1)["not_compared"][0]["reason"]
+    t.run("mlpack", "build", "m.onnx", "-o", "bare.mlc", "--target", "portable", "--no-golden", "--no-selftest")
+    assert "no golden vectors" in t.json("mlpack", "diff", "bare.mlc", a, "--behaviour", code=20)["message"]
+    # Files of strangers run as mlrun runs them: the portable form, in a process without privileges.
+    linear(t, "u", (1, 2, 3, 4.25))
+    t.run("mlpack", "build", "m.onnx", "-o", "u.mlc", "--target", "portable,native", "--no-sign", "--id", "acme/linear")
+    found = behaviour(t, a, "u.mlc", 1)
+    assert found["variant_b"] == "portable" and found["outputs"][0]["max_abs"] == y["max_abs"], found
+    t.json("mlpack", "diff", a, b, "--behaviour", "--delta", "d.mld", code=2)
+    t.json("mlpack", "diff", a, "absent.mlc", "--behaviour", code=3)
+
+
 def items_of_one_name_are_compared_in_their_order(t):
     """As many operators of one name as a file may have: trying one name after the other would take for ever."""
     t.run("sample_container", "a.mlc", "1", "4096")
@@ -221,4 +265,4 @@ def bad_input_gets_a_sentence(t):
 
 
 main([value for value in list(globals().values()) if getattr(value, "__module__", "") == "__main__"
-      and callable(value) and value.__name__ not in ("sample", "leaves", "diff", "linear")])
+      and callable(value) and value.__name__ not in ("sample", "leaves", "diff", "linear", "behaviour")])

@@ -12,7 +12,7 @@ from tool_test import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/digits"
-SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "size", "keygen", "sign", "thin", "fill", "relabel", "add", "verify", "trust", "help", "usage")
+SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "extract", "size", "keygen", "sign", "thin", "fill", "apply", "relabel", "add", "upgrade", "verify", "trust", "help", "usage")
 # Nothing that the tools can be brought to make here has these.
 UNSEEN = {
     "build": {"selftest.variants[].device": "a device of this machine"},
@@ -162,8 +162,16 @@ def answers(t, fields):
     ask("add", "l.mlc", "--target", "armv8-a,rv64gc", "--from", "linear.onnx")
     ask("add", "l.mlc", "--target", "armv8-a", "--from", "linear.onnx")
     ask("add", "l.mlc", "--target", "armv8-a", "--from", "lost.onnx", code=20)
+    ask("upgrade", "l.mlc", "-o", "upgraded.mlc")
+    ask("upgrade", "l.mlc", "--no-sign", code=2)
     ask("diff", "d.mlc", "d.mlc")
     ask("diff", "d.mlc", "u.mlc", code=1)
+    ask("diff", "d.mlc", "u.mlc", "--delta", "d.mld")
+    ask("diff", "d.mlc", "d.mlc", "--behaviour")
+    ask("extract", "d.mlc", "--what", "golden,assets", "-o", "parts")
+    ask("diff", "d.mlc", "l.mlc", "--behaviour", code=1)
+    ask("apply", "d.mlc", "d.mld", "-o", "again.mlc")
+    ask("apply", "u.mlc", "d.mld", "-o", "again.mlc", code=12)
     ask("keygen", "-o", "k.pem")
     ask("sign", "u.mlc", "--key", "k.pem")
     ask("sign", "u.mlc", "--key", "k.pem", "-o", "ends.mlc", "--replace", "--not-after", "2999-01-01")

@@ -5,8 +5,10 @@
 #include "base/cli/report.h"
 #include "base/counted.h"
 #include "packager/cli/change/add_ops.h"
+#include "packager/cli/change/delta_ops.h"
 #include "packager/cli/change/relabel_ops.h"
 #include "packager/cli/change/thin_ops.h"
+#include "packager/cli/change/upgrade_ops.h"
 #include "packager/cli/inspect_json.h"
 #include "packager/cli/model_flags.h"
 #include "packager/cli/size_ops.h"
@@ -154,13 +156,74 @@ void add_add(Program& program) {
   add.on_run([flags] { return finish("add", flags->as_json, run_add(*flags)); });
 }
 
+void add_apply(Program& program) {
+  auto asked = std::make_shared<Asked<ApplyOptions>>();
+  const Command apply = program.add_command("apply", "make a container of an older one and a delta",
+                                            "  mlpack apply cat-1.mlc cat.mld -o cat-2.mlc\n  mlpack apply cat.mlc cat.mld\n", asked->as_json);
+  apply.add_option("file", asked->options.file, "container that the delta is for: the first one of mlpack diff --delta").required();
+  apply.add_option("delta", asked->options.delta, "what mlpack diff --delta wrote").required();
+  apply.add_option("-o,--output", asked->options.output, "where to write; default: the file itself");
+  apply.add_flag("-f,--force", asked->options.force, "overwrite an output that is no container");
+  apply.on_run([asked] {
+    const auto run = [&]() -> Result<Report> {
+      MLC_ASSIGN(const ApplyResult result, apply_delta(asked->options));
+      const std::string root = "sha256:" + to_hex(result.root), from = "sha256:" + to_hex(result.from);
+      Report report;
+      report.text = "applied   " + result.output + "   " + human_bytes(result.bytes_before) + " and " + human_bytes(result.bytes_delta) + " -> " + human_bytes(result.bytes) + "   root " + root + "   from " + from + "\n";
+      report.text += "  signature  " + (result.num_signatures == 0 ? std::string("none") : counted(result.num_signatures, "signature") + ", of the file that the delta was made of") + "\n";
+      report.json = {{"file", result.output}, {"root", root}, {"from", from}, {"bytes", result.bytes}, {"bytes_before", result.bytes_before}, {"bytes_delta", result.bytes_delta},
+                     {"signatures", result.num_signatures}};
+      return report;
+    };
+    return finish("apply", asked->as_json, run());
+  });
+}
+
+Report report_of_upgrade(const Upgraded& result) {
+  Report report;
+  add_rewritten(result, result.is_current ? "as before" : "upgraded ", report);
+  if (result.is_current) {
+    const std::string before = result.signatures_before == 0 ? "none, as before" : counted(result.signatures_before, "signature") + ", valid as before";
+    report.text = "as before " + result.output + "   " + human_bytes(result.bytes) + "   root sha256:" + to_hex(result.root) + "   it is in the form of this mlpack already\n  signature  " + before + "\n";
+  }
+  report.text += "  golden     " + result.tested.text() + "\n";
+  report.json["is_current"] = result.is_current;
+  report.json["vectors"] = result.tested.vectors;
+  Json& variants = report.json["variants"] = Json::array();
+  for (const SelfTestReport::Variant& v : result.tested.variants) {
+    Json variant = {{"name", v.name}, {"vectors", v.vectors}};
+    if (!v.reason.empty()) variant["reason"] = v.reason;
+    variants.push_back(std::move(variant));
+  }
+  return report;
+}
+
+void add_upgrade(Program& program) {
+  auto asked = std::make_shared<Asked<UpgradeOptions>>();
+  const Command upgrade = program.add_command("upgrade", "write a container anew in the form of this mlpack",
+                                              "  mlpack upgrade cat.mlc -o cat-new.mlc\n  mlpack upgrade cat.mlc --key release.pem\n", asked->as_json);
+  upgrade.add_option("file", asked->options.file, "container").required();
+  upgrade.add_option("-o,--output", asked->options.output, "where to write; default: the file itself");
+  add_resign_flags(upgrade, asked->options.resign);
+  upgrade.add_flag("-f,--force", asked->options.force, "overwrite an output that is no container");
+  upgrade.on_run([asked] {
+    const auto run = [&]() -> Result<Report> {
+      MLC_ASSIGN(const Upgraded result, upgrade_container(asked->options));
+      return report_of_upgrade(result);
+    };
+    return finish("upgrade", asked->as_json, run());
+  });
+}
+
 }  // namespace
 
 void add_change_commands(Program& program) {
   add_thin(program);
   add_fill(program);
+  add_apply(program);
   add_relabel(program);
   add_add(program);
+  add_upgrade(program);
 }
 
 }  // namespace mlc::cli

@@ -26,19 +26,10 @@ Status check_version(const ContainerFile& file) {
       .hint("change it with the mlpack that made it, or with a newer one; thin, fill and sign work");
 }
 
-bool is_trusted(const ContainerFile& file) {
-  const auto trust = signing::TrustSet::load(signing::default_trust_sources());
-  if (!trust.ok()) return false;
-  signing::DecideOptions options;
-  options.now = static_cast<uint64_t>(std::time(nullptr));
-  options.file = file.path;
-  return signing::decide_signer(file.authentication, *trust, options).trust == signing::Trust::Trusted;
-}
-
 Result<std::optional<NamedKey>> key_for(const ContainerFile& file, const Resign& resign) {
   if (resign.no_sign && !resign.key_file.empty()) return Status(Code::Usage, "--key and --no-sign exclude each other");
   if (resign.no_sign || (resign.key_file.empty() && file.tail.empty())) return std::optional<NamedKey>();
-  if (resign.key_file.empty() && !is_trusted(file))
+  if (resign.key_file.empty() && !is_signed_by_trusted(file))
     return Status(Code::Untrusted, file.path + " is not signed by a key that you trust, and the new file needs a new signature")
         .hint("--key KEY.pem signs it, which says that its code may run; --no-sign leaves it unsigned");
   MLC_ASSIGN(NamedKey key, signing_key(resign.key_file, resign.passphrase));
@@ -46,6 +37,15 @@ Result<std::optional<NamedKey>> key_for(const ContainerFile& file, const Resign&
 }
 
 }  // namespace
+
+bool is_signed_by_trusted(const ContainerFile& file) {
+  const auto trust = signing::TrustSet::load(signing::default_trust_sources());
+  if (!trust.ok()) return false;
+  signing::DecideOptions options;
+  options.now = static_cast<uint64_t>(std::time(nullptr));
+  options.file = file.path;
+  return signing::decide_signer(file.authentication, *trust, options).trust == signing::Trust::Trusted;
+}
 
 Result<Rewrite> Rewrite::of(const std::string& path) {
   MLC_ASSIGN(ContainerFile file, open_container_file(path));
@@ -118,7 +118,7 @@ Status Rewrite::replace_assets(const std::vector<NewAsset>& assets) {
   return ok();
 }
 
-Result<Rewritten> Rewrite::write(const std::string& output, const Resign& resign, bool force) {
+Result<Rewritten> Rewrite::write(const std::string& output, const Resign& resign, bool force, const std::function<Status(const OpenContainer&)>& accept) {
   const std::string& place = output.empty() ? file_->path : output;
   MLC_ASSIGN(const std::optional<NamedKey> key, key_for(*file_, resign));
   MLC_RETURN_IF_ERROR(may_write(place, force));
@@ -128,7 +128,8 @@ Result<Rewritten> Rewrite::write(const std::string& output, const Resign& resign
   MLC_RETURN_IF_ERROR(write_checked(place, builder_.root(), file_->path, emit, [&](const OpenContainer& written) {
     result.bytes = written.opened->file_size();
     Status status = written.opened->verify_all();
-    return status.ok() ? std::move(status) : std::move(status).note(file_->path);
+    if (!status.ok()) return std::move(status).note(file_->path);
+    return accept ? accept(written) : std::move(status);
   }));
   result.root = builder_.root();
   result.parent = file_->opened->root();

@@ -1,6 +1,7 @@
 // A container made of another one: a new manifest, and so a new root, around segments that stay as they are stored.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,9 @@ struct Resign {
   std::string key_file, passphrase;  // empty: this user's own key where the file was signed by a key that this user trusts, else none
   bool no_sign = false;
 };
+
+// Whether a key that this user trusts has signed the file, as mlrun decides it for a user who asks for nothing.
+[[nodiscard]] bool is_signed_by_trusted(const ContainerFile& file);
 
 // Bytes in place of those of an asset, or of an asset that is new.
 struct NewAsset {
@@ -44,7 +48,8 @@ class Rewrite {
   [[nodiscard]] Status replace_assets(const std::vector<NewAsset>& assets);
 
   // An untrusted signer's file is signed only where a key is named: a signature says that its code may run.
-  [[nodiscard]] Result<Rewritten> write(const std::string& output, const Resign& resign, bool force);
+  // `accept`, which may be empty, is asked of the new file before it gets its name.
+  [[nodiscard]] Result<Rewritten> write(const std::string& output, const Resign& resign, bool force, const std::function<Status(const OpenContainer&)>& accept = {});
 
  private:
   explicit Rewrite(ContainerFile file) : file_(std::make_unique<ContainerFile>(std::move(file))) {}

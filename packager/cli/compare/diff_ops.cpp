@@ -1,5 +1,5 @@
 // Compared is what `inspect` says of both files, item by item: what it shows of a container is what can differ.
-#include "packager/cli/diff_ops.h"
+#include "packager/cli/compare/diff_ops.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "base/counted.h"
+#include "packager/cli/compare/diff_parts.h"
 #include "packager/cli/inspect_ops.h"
+#include "packager/cli/size_ops.h"
 #include "packager/compile/interface_text.h"
 
 namespace mlc::cli {
@@ -131,21 +133,45 @@ std::string line_of(const Difference& d, const std::string& a, const std::string
   return text + "  " + shortened(*d.a) + " -> " + shortened(*d.b);
 }
 
-Result<Json> inspected(SealedContainer& file, const Result<signing::TrustSet>& trust) {
+Result<Json> inspected(const OpenContainer& file, SealedContainer& sealed, const Result<signing::TrustSet>& trust) {
   InspectOptions options;
   options.tensors = true;
-  MLC_ASSIGN(const Report report, inspect_container(file, trust, options));
+  MLC_ASSIGN(const Report report, inspect_opened(file, sealed, trust, options));
   return parts_of(report.json);
+}
+
+void add_steps(const std::vector<StepDifference>& steps, std::vector<Difference>& differences) {
+  for (const StepDifference& step : steps) {
+    const auto times = [](uint64_t count) { return count == 0 ? std::optional<std::string>() : std::to_string(count) + (count == 1 ? " time" : " times"); };
+    differences.push_back({"step", step.variant, step.program + " " + step.step, times(step.times_a), times(step.times_b)});
+  }
+}
+
+// One line for each part in which the files differ.
+void add_bytes(const std::vector<PartBytes>& parts, const std::string& a, const std::string& b, Report& report) {
+  Json& all = report.json["bytes"] = Json::object();
+  for (const PartBytes& part : parts) {
+    const auto json = [](const PartBytes::Sum& sum) -> Json { return {{"count", sum.count}, {"bytes", sum.bytes}}; };
+    all[part.part] = {{"changed", json(part.changed)}, {"only_a", json(part.only_a)}, {"only_b", json(part.only_b)}, {"same", json(part.same)}};
+    std::string text;
+    for (const auto& [sum, what] : {std::pair(&part.changed, std::string("changed")), {&part.only_a, "only in " + a}, {&part.only_b, "only in " + b}, {&part.same, "the same"}})
+      if (sum->count > 0) text += (text.empty() ? "" : ", ") + std::to_string(sum->count) + " " + what + " (" + human_bytes(sum->bytes) + ")";
+    if (part.changed.count + part.only_a.count + part.only_b.count > 0) report.text += compile::line("bytes", part.part + ": " + printable(text));
+  }
 }
 
 }  // namespace
 
 Result<Report> diff_containers(SealedContainer& first, SealedContainer& second, const Result<signing::TrustSet>& trust) {
-  MLC_ASSIGN(const Json of_a, inspected(first, trust));
-  MLC_ASSIGN(const Json of_b, inspected(second, trust));
+  MLC_ASSIGN(const OpenContainer file_a, look_into(first));
+  MLC_ASSIGN(const OpenContainer file_b, look_into(second));
+  MLC_ASSIGN(const Json of_a, inspected(file_a, first, trust));
+  MLC_ASSIGN(const Json of_b, inspected(file_b, second, trust));
+  MLC_ASSIGN(const std::vector<StepDifference> steps, step_differences(file_a, file_b));
   const std::string &a = first.path, &b = second.path;
   Comparison comparison;
   for (const auto& [part, items] : of_a.members()) comparison.part(part, items, of_b[part]);
+  add_steps(steps, comparison.differences);
   Report report;
   report.json = {{"a", a}, {"b", b}, {"differences", Json::array()}};
   for (const Difference& d : comparison.differences) {
@@ -155,6 +181,7 @@ Result<Report> diff_containers(SealedContainer& first, SealedContainer& second, 
     json["b"] = d.b ? Json(*d.b) : Json(nullptr);
     report.json["differences"].push_back(std::move(json));
   }
+  add_bytes(part_bytes(file_a.opened->manifest(), file_b.opened->manifest()), a, b, report);
   if (comparison.differences.empty()) report.text = "equal   " + text_of(of_a["identity"]["root"]) + "\n";
   else report.failure = Status(Code::No, a + " and " + b + " differ: " + counted(comparison.differences.size(), "difference"));
   return report;

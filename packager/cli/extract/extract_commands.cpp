@@ -1,0 +1,45 @@
+#include "packager/cli/extract/extract_commands.h"
+
+#include <memory>
+
+#include "base/cli/report.h"
+#include "base/counted.h"
+#include "packager/cli/extract/extract_ops.h"
+#include "packager/cli/size_ops.h"
+
+namespace mlc::cli {
+namespace {
+
+struct ExtractFlags : ExtractOptions {
+  bool as_json = false;
+};
+
+Result<Report> run_extract(const ExtractFlags& flags) {
+  MLC_ASSIGN(const ExtractResult result, extract(flags));
+  uint64_t bytes = 0;
+  Report report;
+  Json files = Json::array();
+  for (const ExtractedFile& file : result.files) {
+    bytes += file.bytes;
+    report.text += "  " + file.path + "   " + human_bytes(file.bytes) + (file.name.empty() ? "" : "   " + printable(file.name)) + "\n";
+    files.push_back({{"file", file.path}, {"what", file.what}, {"name", file.name}, {"bytes", file.bytes}});
+  }
+  report.text = "extracted " + counted(result.files.size(), "file") + "   " + human_bytes(bytes) + "   in " + flags.output + "\n" + report.text;
+  report.json = {{"file", flags.file}, {"root", "sha256:" + to_hex(result.root)}, {"folder", flags.output}, {"files", files}};
+  return report;
+}
+
+}  // namespace
+
+void add_extract_commands(Program& program) {
+  auto flags = std::make_shared<ExtractFlags>();
+  const Command command = program.add_command("extract", "parts of a container as files",
+                                              "  mlpack extract cat.mlc --what golden -o vectors/\n  mlpack extract cat.mlc --what weights,interface -o cat/\n", flags->as_json);
+  command.add_option("file", flags->file, "container").required();
+  command.add_option("--what", flags->what, "interface, pipeline, assets, golden, weights, modules; separated by commas").separated_by(',').required();
+  command.add_option("-o,--output", flags->output, "a new folder, or one that is empty").required();
+  command.add_flag("-f,--force", flags->force, "into a folder that has files: those of the same names are replaced");
+  command.on_run([flags] { return finish("extract", flags->as_json, run_extract(*flags)); });
+}
+
+}  // namespace mlc::cli
