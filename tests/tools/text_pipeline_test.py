@@ -236,6 +236,37 @@ def folder(t, onnx=None, **files):
     (t.dir / "hf/onnx/model.onnx").write_bytes(onnx or text_model.model(W))
 
 
+def a_long_text_becomes_windows_that_are_put_together(t):
+    """Vectors are the mean of those of the windows; without that step all are given, with the text and the place of each."""
+    tokenize = {**TOKENIZE, "truncate": {"max": 5, "side": "right", "stride": 1}, "out": {**TOKENIZE["out"], "texts": "of", "offsets": "where"}}
+    windows = [[2, 12, 13, 14, 3], [2, 14, 12, 13, 3], [2, 13, 14, 3], [2, 4, 5, 3], [2, 3]]  # of three texts
+    given = ["-i", "text=a b c a b c", "-i", "text=Hello world", "-i", "text="]
+    pooled = []
+    for ids in windows:
+        kept = text_model.hidden(W, ids, [0]*len(ids), [1]*len(ids))
+        pooled.append([sum(column)/len(ids) for column in zip(*kept)])
+    pool = {**POOL, "out": "pooled"}
+    build(t, described([tokenize, RUN, pool], ["pooled", "of", "where"]))
+    for variant in variants(t):
+        found = outputs(t, *given, "--variant", variant)
+        near(rows(found["pooled"]), pooled)
+        assert found["of"]["data"] == [0, 0, 0, 1, 2], found["of"]
+        assert found["where"]["shape"] == [5, 5, 2] and found["where"]["data"][10:20] == [0, 0, 4, 5, 6, 7, 8, 9, 0, 0], found["where"]
+    tokenize["out"].pop("offsets")
+    joined = [[sum(column)/3 for column in zip(*pooled[:3])], *pooled[3:]]
+    lengths = [math.sqrt(sum(v*v for v in row)) for row in joined]
+    build(t, described([tokenize, RUN, pool, {"op": "join_windows", "of": "of", "how": "mean"}, UNIT]))
+    for variant in variants(t):
+        near(rows(outputs(t, *given, "--variant", variant)["embedding"]), [[v/length for v in row] for row, length in zip(joined, lengths)])
+    build(t, described([tokenize, RUN, pool, {"op": "join_windows", "of": "of", "how": "max", "out": "embedding"}]))
+    near(rows(outputs(t, *given)["embedding"]), [[max(column) for column in zip(*pooled[:3])], *pooled[3:]])
+    for wrong, found in (("mask", "i64[?, ?]"), ("pooled", "f32[?, 8]")):
+        files(t, described([tokenize, RUN, pool, {"op": "join_windows", "in": "pooled", "of": "of", "how": "mean", "out": "embedding"},
+                            {"op": "join_windows", "in": "embedding", "of": wrong, "how": "mean", "out": "x"}], ["embedding", "x"]))
+        done = t.run("mlpack", "build", "m.onnx", "--pipeline", "p.json", "-o", "m.mlc", code=2)
+        assert f"the texts of windows i64 [windows], which 'tokenize' makes, as 'of', '{wrong}' is {found}" in done.stderr, done.stderr
+
+
 def a_folder_of_sentence_transformers(t):
     folder(t)
     t.run("mlpack", "check", "hf")
@@ -422,7 +453,7 @@ def tokenizers_that_cannot_be_compiled(t):
 
 
 if __name__ == "__main__":
-    main([a_prompt_stands_before_each_text, positions_are_counted_where_the_mask_is,
+    main([a_long_text_becomes_windows_that_are_put_together, a_prompt_stands_before_each_text, positions_are_counted_where_the_mask_is,
           texts_become_embeddings_in_every_variant, a_text_may_be_a_file, lines_nearest_to_a_text,
           what_embed_refuses, two_texts_are_a_pair, each_way_to_pool_and_cut,
           a_model_of_fixed_sizes_and_small_integers, numbers_become_texts, the_example_is_a_pipeline_of_this_form,
