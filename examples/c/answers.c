@@ -60,7 +60,7 @@ static int run(const MlcApi* mlc, const MlioApi* mlio, const MlcModel* model, Ml
   MlioPipeline* pipeline = NULL;
   MlioAnswers* answers = NULL;
   MlioError* error = NULL;
-  const MlioGiven input = {NULL, NULL, file, {0, 0}};
+  const MlioGiven input = {.file = file};
   int code = mlio->open(mlc, model, NULL, &pipeline, &error);
   if (!code) code = mlio->run(pipeline, session, NULL, &input, 1, &answers, &error);
   if (code)

@@ -255,7 +255,7 @@ Result<CheckReport> check(const CheckOptions& options) {
       return report;
     }
     const auto extents = typical_extents(*function);
-    describe_ports(*function, sources.are_named ? source.program + "." : "", report);
+    describe_ports(*function, sources.models.size() > 1 || sources.are_named ? source.program + "." : "", report);
     count_decisions(*function, report);
     report.cost.add(estimate(*function, extents));
     typical.insert(extents.begin(), extents.end());

@@ -2,85 +2,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <initializer_list>
-#include <optional>
-#include <vector>
 
-#include "base/json.h"
-#include "base/regular_file.h"
+#include "packager/model_folder/dense.h"
+#include "packager/model_folder/folder_file.h"
 
 namespace mlc::model_folder {
 namespace {
 
-namespace fs = std::filesystem;
 using Kind = JsonValue::Kind;
-
-constexpr JsonLimits kLimits{.bytes = 16 << 20, .depth = 32, .values = 1'000'000};
-constexpr int64_t kNoLength = 1 << 20;  // Transformers writes 10^30 for a tokenizer without a length
-
-bool is_there(const std::string& path) {
-  std::error_code unknown;
-  return fs::exists(path, unknown);
-}
-
-// One JSON file; its keys are asked for one by one.
-class File {
- public:
-  static Result<File> read(const std::string& folder, const std::string& name) {
-    MLC_ASSIGN(const std::string text, read_regular_file(folder + "/" + name, kLimits.bytes, Code::Usage));
-    MLC_ASSIGN(JsonDocument document, parse_json(text, name, kLimits));
-    return File(name, std::move(document));
-  }
-  // As if it held nothing where it is missing.
-  static Result<File> read_optional(const std::string& folder, const std::string& name) {
-    if (is_there(folder + "/" + name)) return read(folder, name);
-    MLC_ASSIGN(JsonDocument document, parse_json("{}", name, kLimits));
-    return File(name, std::move(document));
-  }
-
-  const JsonValue& root() const { return document_.root(); }
-  // Null where it is missing or null.
-  const JsonValue* find(std::string_view key) const {
-    const JsonValue* value = root().find(key);
-    return value && !value->is(Kind::Null) ? value : nullptr;
-  }
-  Status wrong(std::string_view key, std::string_view what) const { return Status(Code::Usage, "{}: '{}' {}", name_, key, what).hint("--pipeline FILE says all of it by hand"); }
-
-  // -1 where it is missing.
-  Result<int64_t> whole(std::string_view key) const {
-    const JsonValue* value = find(key);
-    if (!value) return int64_t{-1};
-    if (value->is(Kind::Real) && value->number() > 1e9) return kNoLength;
-    if (!value->is(Kind::Integer)) return wrong(key, "is no whole number");
-    const auto number = value->as_i64();
-    return !number || *number > kNoLength ? kNoLength : *number;
-  }
-  Result<bool> flag(std::string_view key, bool otherwise) const {
-    const JsonValue* value = find(key);
-    if (!value) return otherwise;
-    if (!value->is(Kind::Bool)) return wrong(key, "is neither true nor false");
-    return value->boolean();
-  }
-  Result<std::string> side(std::string_view key) const {
-    const JsonValue* value = find(key);
-    if (!value) return std::string("right");
-    if (value->text() != "right" && value->text() != "left") return wrong(key, "is neither right nor left");
-    return std::string(value->text());
-  }
-  // All its keys are among these.
-  Status knows(std::initializer_list<std::string_view> keys) const {
-    if (!root().is(Kind::Object)) return Status(Code::Usage, "{} is {}, expected an object", name_, name_of(root().kind()));
-    for (const auto& [key, value] : root().members())
-      if (std::find(keys.begin(), keys.end(), key.text()) == keys.end()) return wrong(key.text(), "is not understood");
-    return ok();
-  }
-
- private:
-  File(std::string name, JsonDocument document) : name_(std::move(name)), document_(std::move(document)) {}
-  std::string name_;
-  JsonDocument document_;
-};
+using File = FolderFile;
 
 class Describer {
  public:
@@ -173,8 +103,10 @@ class Describer {
   Status sentence_steps() {
     MLC_ASSIGN(const File modules, File::read(folder_, "modules.json"));
     if (!modules.root().is(Kind::Array)) return Status(Code::Usage, "modules.json is {}, expected a list", name_of(modules.root().kind()));
-    std::string behind, how;
+    std::string how;
+    std::vector<std::string> behind;  // programs, and "" where the length becomes 1
     size_t index = 0;
+    bool is_normal = false;
     for (const JsonValue& module : modules.root().items()) {
       const auto text = [&](std::string_view key) { return module.find(key) ? module.find(key)->text() : std::string_view(); };
       const std::string_view type = text("type"), kind = type.substr(type.rfind('.') + 1);
@@ -182,8 +114,13 @@ class Describer {
       if (kind == "Transformer" && index == 0 && text("path").empty()) {
       } else if (kind == "Pooling" && index == 1) {
         MLC_ASSIGN(how, pooling(std::string(text("path"))));
-      } else if (kind == "Normalize" && index == 2) {
-        behind = "},\n  {\"op\": \"normalize\", \"norm\": \"l2\"";
+      } else if (kind == "Dense" && index >= 2 && !is_normal) {
+        MLC_ASSIGN(Program dense, dense_program(folder_, std::string(text("path")), out_.programs.size()));
+        behind.push_back(dense.name);
+        out_.programs.push_back(std::move(dense));
+      } else if (kind == "Normalize" && index >= 2 && !is_normal) {
+        is_normal = true;
+        behind.emplace_back();
       } else {
         return modules.wrong(key, "is '" + std::string(type.substr(0, 80)) + "' in this place, which is not understood");
       }
@@ -193,8 +130,15 @@ class Describer {
     const std::string hidden = gives("last_hidden_state") ? "last_hidden_state" : "token_embeddings";
     if (!gives(hidden)) return Status(Code::Usage, "the model gives neither last_hidden_state nor token_embeddings, which modules.json pools");
     add_run(hidden, "hidden", true);
-    steps_ += ",\n  {\"op\": \"pool\", \"in\": \"hidden\", \"mask\": \"mask\", \"how\": \"" + how + "\"" + behind + ", \"out\": \"embedding\"}";
     answer_ = "embedding";
+    std::string from = behind.empty() ? answer_ : "pooled";
+    steps_ += ",\n  {\"op\": \"pool\", \"in\": \"hidden\", \"mask\": \"mask\", \"how\": \"" + how + "\", \"out\": \"" + from + "\"}";
+    for (size_t k = 0; k < behind.size(); ++k) {
+      const std::string to = k + 1 == behind.size() ? answer_ : behind[k];
+      if (behind[k].empty()) steps_ += ",\n  {\"op\": \"normalize\", \"in\": \"" + from + "\", \"norm\": \"l2\", \"out\": \"" + to + "\"}";
+      else steps_ += ",\n  {\"op\": \"run\", \"program\": \"" + behind[k] + "\", \"in\": {\"x\": \"" + from + "\"}, \"out\": {\"y\": \"" + to + "\"}}";
+      from = to;
+    }
     return ok();
   }
 

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "packager/model/model.h"
@@ -12,8 +13,15 @@ namespace mlc::model_folder {
 // model.onnx or onnx/model.onnx. NotFound if there is neither.
 Result<std::string> model_file(const std::string& folder);
 
+// A small model that stands in the folder as numbers and not as ONNX: input x, output y.
+struct Program {
+  std::string name, file;  // as `run` steps name it; the file that it was read from
+  model::Model model;
+};
+
 struct Description {
   std::string pipeline;                       // the text of a pipeline.json
+  std::vector<Program> programs;              // that it names beside the model
   std::map<std::string, std::string> assets;  // what it names beside the files of the folder
 };
 // For the model of that folder. Usage: a file is missing or says what is not understood; the message names file and key.

@@ -1,6 +1,7 @@
 #include "packager/pipeline/check_lists.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/problems.h"
 #include "schema/pipeline/lines.h"
@@ -20,6 +21,7 @@ class Checker {
       if (const auto* names = std::get_if<NameBoxes>(&step.what)) add(step, check(step, *names));
       if (std::holds_alternative<Detokenize>(step.what)) add(step, check_ids(step));
       if (std::holds_alternative<TextBoxes>(step.what)) add(step, check_map(step));
+      if (std::holds_alternative<JoinWindows>(step.what)) add(step, check_windows(step));
       if (const auto* cut = std::get_if<Cut>(&step.what)) add(step, check_parts(step, *cut));
     }
     return std::move(all_);
@@ -28,7 +30,13 @@ class Checker {
  private:
   Status check(const Step& step, const TopK& what) {
     MLC_ASSIGN(const int64_t columns, columns_of(step, 1, SIZE_MAX, "[..., columns]"));
-    return check_list(what.labels, columns, [&](size_t lines) { return check_labels(step.op, what.labels, what.label_offset, lines, columns); });
+    MLC_RETURN_IF_ERROR(check_list(what.labels, columns, [&](size_t lines) { return check_labels(step.op, what.labels, what.label_offset, lines, columns); }));
+    if (what.others.empty()) return ok();
+    MLC_ASSIGN(const std::vector<std::string> labels, split_lines(assets_.at(what.labels), what.labels));
+    const std::set<std::string_view> known(labels.begin(), labels.end());
+    for (const auto& [label, unsure] : what.others)
+      if (!known.count(label)) return Status(Code::Usage, 5003, "step 'top_k': 'unsure' names '" + label + "', which no line of '" + what.labels + "' is");
+    return ok();
   }
   Status check(const Step& step, const CtcGreedy& what) {
     MLC_ASSIGN(const int64_t columns, columns_of(step, 2, 3, "[time, columns] or [batch, time, columns]"));
@@ -47,6 +55,20 @@ class Checker {
     const KnownArray& array = array_of(step);
     if (is_int(array.dtype) && bits_of(array.dtype) >= 8 && (array.shape.size() == 1 || array.shape.size() == 2)) return ok();
     return misfit(step, "integers [tokens] or [texts, tokens]", array);
+  }
+
+  Status check_windows(const Step& step) {
+    const auto known = [&](size_t input) -> std::optional<KnownArray> {
+      const ValueId id = step.in.at(input);
+      if (pipeline_.value(id).is_tokens) return KnownArray{DType::I64, {std::nullopt, std::nullopt}};
+      const auto found = known_.find(id);
+      return found == known_.end() ? std::nullopt : std::optional(found->second);
+    };
+    const auto rows = known(0), texts = known(1);
+    if (rows && (rows->dtype != DType::F32 || rows->shape.empty())) return misfit(step, "f32 [windows, ...]", *rows);
+    if (texts && (texts->dtype != DType::I64 || texts->shape.size() != 1))
+      return misfit(step, "the texts of windows i64 [windows], which 'tokenize' makes, as 'of'", *texts, 1);
+    return ok();
   }
 
   // The map of one picture.

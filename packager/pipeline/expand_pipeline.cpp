@@ -932,6 +932,19 @@ void know_results(const Step& step, ExpandedPipeline& all, const Pipeline& p) {
     array.shape[0] = batch->most == 1 ? std::optional<int64_t>(1) : std::nullopt;
     known[step.out[0]] = std::move(array);
   }
+  if (const auto* bytes = std::get_if<FileBytes>(&step.what)) known[step.out[0]] = {DType::I32, {bytes->length()}};
+  if (const auto* tokenize = std::get_if<Tokenize>(&step.what))
+    for (size_t k = 0; k < step.out.size(); ++k) {
+      if (tokenize->parts[k] == Tokenize::Part::Texts) known[step.out[k]] = {DType::I64, {std::nullopt}};
+      if (tokenize->parts[k] == Tokenize::Part::Offsets) known[step.out[k]] = {DType::I64, {std::nullopt, std::nullopt, 2}};
+    }
+  if (std::holds_alternative<JoinWindows>(step.what)) {
+    const auto rows = known.find(step.in[0]);
+    if (rows == known.end() || rows->second.shape.empty()) return;
+    KnownArray array = rows->second;
+    array.shape[0] = std::nullopt;
+    known[step.out[0]] = std::move(array);
+  }
   if (std::holds_alternative<TextBoxes>(step.what)) {
     known[step.out[0]] = {DType::F32, {std::nullopt, 4, 2}};
     if (step.out.size() > 1) known[step.out[1]] = {DType::F32, {std::nullopt}};

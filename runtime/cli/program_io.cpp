@@ -228,6 +228,14 @@ std::vector<std::string> text_names(const mlio::Target& target) {
   return names;
 }
 
+// What a file holds; where the pipeline takes a file of any kind the bytes that it needs of it.
+Result<io::LoadedInput> load(const mlio::Target& target, const io::InputSpec& spec, io::InputFiles& files, const io::DecodeLimits& limits) {
+  const auto ends = spec.kind == io::InputSpec::Kind::File && spec.array.empty() ? target.pipeline->ends_of(spec.name) : std::nullopt;
+  if (!ends) return io::load_input(spec, files, limits);
+  MLC_ASSIGN(io::FileEnds found, files.read_ends(spec.path, ends->first, ends->last, limits.all ? limits.memory : UINT64_MAX));
+  return mlio::of_ends(std::move(found));
+}
+
 Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, const std::vector<io::InputSpec>& specs,
                                                  io::InputFiles& files, InputMemory& memory) {
   std::vector<io::LoadedInput> loaded;
@@ -246,7 +254,7 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, con
     if (spec.kind == io::InputSpec::Kind::Numbers)
       return Status(Code::Usage, "'" + spec.name + "=" + spec.path + "' is a number, and a pipeline takes files")
           .hint("--raw feeds the bare program; a file of that name is ./" + spec.path);
-    auto input = io::load_input(spec, files, memory.for_files());
+    auto input = load(target, spec, files, memory.for_files());
     if (!input.ok() && input.status().code == Code::NotFound && !takes_text.empty())
       return std::move(input).status().hint("a text that is no file is given by the name of its input: -i " + shell_word(takes_text[0] + "=" + spec.path));
     if (!input.ok()) return std::move(input).status();

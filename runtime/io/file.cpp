@@ -56,6 +56,65 @@ Result<HostBuffer> read_open_file(int fd, const std::string& path, uint64_t most
 
 namespace {
 
+// Into all of `to`, from `at` on, or where that is null from where the file stands. How much there was.
+Result<size_t> read_fully(int fd, const std::string& path, std::span<std::byte> to, const uint64_t* at = nullptr) {
+  size_t used = 0;
+  while (used < to.size()) {
+    const ssize_t got = at ? ::pread(fd, to.data() + used, to.size() - used, static_cast<off_t>(*at + used)) : ::read(fd, to.data() + used, to.size() - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return io_error(path, "read");
+    if (got == 0) break;
+    used += static_cast<size_t>(got);
+  }
+  return used;
+}
+
+// What comes, piece by piece; what is neither among the first nor the last bytes so far is forgotten.
+Result<FileEnds> keep_ends(int fd, const std::string& path, uint64_t first, uint64_t last, Bytes begun) {
+  constexpr uint64_t kPiece = 1 << 16;
+  FileEnds ends;
+  MLC_ASSIGN(ends.bytes, HostBuffer::allocate(first + 2 * last + kPiece + begun.size()));
+  size_t used = begun.size();
+  if (used > 0) std::memcpy(ends.bytes.data(), begun.data(), used);
+  for (;;) {
+    MLC_ASSIGN(const size_t got, read_fully(fd, path, ends.bytes.bytes().subspan(used)));
+    used += got;
+    const bool is_full = used == ends.bytes.size();
+    if (used > first + last) {
+      std::memmove(ends.bytes.data() + first, ends.bytes.data() + used - last, last);
+      ends.gap_at = first;
+      ends.gap += used - last - first;
+      used = first + last;
+    }
+    if (!is_full) break;
+  }
+  ends.bytes.shrink(used);
+  return ends;
+}
+
+}  // namespace
+
+Result<FileEnds> read_file_ends(int fd, const std::string& path, uint64_t first, uint64_t last, uint64_t most) {
+  if (first + last > most)
+    return Status(Code::Resource, "'" + path + "': " + std::to_string(first + last) + " bytes are needed, at most " + std::to_string(most) + " are allowed for inputs");
+  struct stat st = {};
+  if (::fstat(fd, &st) != 0) return io_error(path, "read");
+  if (S_ISDIR(st.st_mode)) return Status(Code::NotFound, "cannot read '" + path + "': it is a directory");
+  const auto size = static_cast<uint64_t>(std::max<off_t>(st.st_size, 0));
+  if (!S_ISREG(st.st_mode) || size <= first + last || ::lseek(fd, 0, SEEK_CUR) != 0) return keep_ends(fd, path, first, last, {});
+  FileEnds ends;
+  MLC_ASSIGN(ends.bytes, HostBuffer::allocate(first + last));
+  const std::span<std::byte> bytes = ends.bytes.bytes();
+  const uint64_t begin = 0, behind = size - last;
+  MLC_ASSIGN(const size_t head, read_fully(fd, path, bytes.first(first), &begin));
+  MLC_ASSIGN(const size_t tail, read_fully(fd, path, bytes.subspan(first), &behind));
+  if (head + tail != bytes.size()) return Status(Code::NotFound, "cannot read '" + path + "': it became shorter while it was read");
+  ends.gap_at = first, ends.gap = behind - first;
+  return ends;
+}
+
+namespace {
+
 Result<HostBuffer> read_standard_input(uint64_t most, Bytes begun) {
   return read_all(STDIN_FILENO, "standard input", std::min<uint64_t>(most, 1 << 16), most, begun);
 }
@@ -100,6 +159,20 @@ Result<HostBuffer> InputFiles::read(const std::string& path, uint64_t most) {
   if (!ahead) return read_file(path, most);
   errno = ahead->error;
   return ahead->fd >= 0 ? read_and_close(ahead->fd, path, most) : io_error(path, "open");
+}
+
+Result<FileEnds> InputFiles::read_ends(const std::string& path, uint64_t first, uint64_t last, uint64_t most) {
+  const std::optional<Ahead> ahead = take(path);
+  if (path == "-") {
+    if (first + last > most) return read_file_ends(STDIN_FILENO, "standard input", first, last, most);  // the error
+    return keep_ends(STDIN_FILENO, "standard input", first, last, std::exchange(begun_, {}));
+  }
+  const int fd = ahead ? ahead->fd : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (ahead) errno = ahead->error;
+  if (fd < 0) return io_error(path, "open");
+  Result<FileEnds> ends = read_file_ends(fd, path, first, last, most);
+  ::close(fd);
+  return ends;
 }
 
 Result<FileReader> InputFiles::reader(const std::string& path) {

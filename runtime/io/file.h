@@ -19,6 +19,15 @@ Result<HostBuffer> read_file(const std::string& path, uint64_t most = UINT64_MAX
 // The rest of a file that is open, and stays so. `path` stands in messages.
 Result<HostBuffer> read_open_file(int fd, const std::string& path, uint64_t most = UINT64_MAX);
 
+// Bytes at both ends of a file; what is between them may be left out.
+struct FileEnds {
+  HostBuffer bytes;
+  uint64_t gap_at = 0, gap = 0;  // so many bytes of the file, from `gap_at` on, are not among them
+};
+// Of a file that is open, and stays so, the first `first` and the last `last` bytes at least. Of a regular file that has more, and has
+// not been read from, only these are read; another one is read to its end. Errors as read_open_file.
+Result<FileEnds> read_file_ends(int fd, const std::string& path, uint64_t first, uint64_t last, uint64_t most = UINT64_MAX);
+
 // A file that is read piece by piece, as far as it is there: a pipe, a device.
 class FileReader {
  public:
@@ -48,6 +57,8 @@ class InputFiles {
   // The whole file: the next one that was opened ahead by this path, or else opened now. Errors as read_file; Resource if
   // it has more than `most` bytes.
   Result<HostBuffer> read(const std::string& path, uint64_t most = UINT64_MAX);
+  // The same of its ends.
+  Result<FileEnds> read_ends(const std::string& path, uint64_t first, uint64_t last, uint64_t most = UINT64_MAX);
   // The same file, not yet read.
   Result<FileReader> reader(const std::string& path);
   // What was read of standard input, and is the beginning of what `read` gives of it.

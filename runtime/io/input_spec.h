@@ -47,6 +47,7 @@ struct LoadedInput {
   Media media = Media::Unknown;
   std::vector<NamedTensor> tensors;  // Npy, Zip, raw
   HostBuffer bytes;                  // everything else, undecoded
+  uint64_t gap_at = 0, gap = 0;      // as in FileEnds
 };
 Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files, const DecodeLimits& limits = {});
 // The same of a file that has been read. `name` is that of an array without one, `where` stands in messages.

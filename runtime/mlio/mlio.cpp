@@ -119,6 +119,7 @@ int mlio_input(const MlioPipeline* p, uint32_t index, MlioInput* out) {
   input.is_array = value.kind == ValueKind::Tensor;
   input.num_media_types = static_cast<uint32_t>(p->media_types[index].size());
   input.media_types = p->media_types[index].data();
+  if (const auto ends = p->target.pipeline->ends_of(value.name)) input.first_bytes = ends->first, input.last_bytes = ends->last;
   return fill(input, out);
 }
 
@@ -131,6 +132,7 @@ int32_t kind_of(ValueKind kind) {
     case ValueKind::Sound: return MLIO_SOUND;
     case ValueKind::Media:
     case ValueKind::Strings:
+    case ValueKind::Bytes:
     case ValueKind::Tensor:
     case ValueKind::List: return MLIO_ARRAY;
   }
@@ -160,7 +162,7 @@ Result<HostTensor> texts_of(const MlcTensor& t) {
   return HostTensor::of_strings({static_cast<int64_t>(count)}, std::move(texts));
 }
 
-Status give(const MlioGiven& g, std::vector<mlc::io::LoadedInput>& loaded, std::vector<GivenInput>& given) {
+Status give(const MlioPipeline& pipeline, const MlioGiven& g, std::vector<mlc::io::LoadedInput>& loaded, std::vector<GivenInput>& given) {
   const std::string name = g.name ? g.name : "";
   if (g.tensor) {
     const MlcTensor& t = *g.tensor;
@@ -180,6 +182,11 @@ Status give(const MlioGiven& g, std::vector<mlc::io::LoadedInput>& loaded, std::
     return mlc::ok();
   }
   if (!g.file.data && g.file.bytes > 0) return none("run: an input without tensor and file");
+  if (pipeline.target.pipeline->ends_of(name)) {
+    given.push_back({name, Bytes(static_cast<const std::byte*>(g.file.data), static_cast<size_t>(g.file.bytes)), {}, g.gap_at, g.gap});
+    return mlc::ok();
+  }
+  if (g.gap > 0) return Status(Code::InputMismatch, 4001, "bytes are left out, and all of them are needed").note("input '" + name + "'");
   auto* data = const_cast<std::byte*>(static_cast<const std::byte*>(g.file.data));
   MLC_ASSIGN(mlc::io::LoadedInput input,
              mlc::io::load_bytes(mlc::HostBuffer::borrow(data, static_cast<size_t>(g.file.bytes)), name, "input '" + name + "'"));
@@ -202,7 +209,7 @@ int mlio_run(const MlioPipeline* p, MlcSession* session, const MlioRunOptions* o
     std::vector<GivenInput> given;
     loaded.reserve(num_inputs);
     for (uint32_t i = 0; i < num_inputs; ++i)
-      if (Status s = give(inputs[i], loaded, given); !s.ok()) return fail(std::move(s), error);
+      if (Status s = give(*p, inputs[i], loaded, given); !s.ok()) return fail(std::move(s), error);
     auto ran = mlc::mlio::run_pipeline(p->model, p->target, session, &*run, std::move(given),
                                        options->top > 0 ? std::optional<int64_t>(options->top) : std::nullopt);
     if (!ran) return fail(std::move(ran).status(), error);

@@ -41,6 +41,8 @@ typedef struct MlioInput {
   int32_t is_array;         /* takes an array, or a file of one (.npy, .npz); else a file of one of these types: */
   uint32_t num_media_types;
   const char* const* media_types; /* "image/png", ... */
+  uint64_t first_bytes, last_bytes; /* of "application/octet-stream": bytes at the ends of a file that are read, others may be left
+                               out (MlioGiven); else 0 */
 } MlioInput;
 
 typedef struct MlioOutput {
@@ -51,12 +53,14 @@ typedef struct MlioOutput {
 
 /* An input as the user has it: an array, or the bytes of a file, whose kind its first bytes tell. In place of the file of a
  * picture, the array that its decoder makes (spec/pipeline.md). Where texts are taken (media type text/plain): an array of
- * MLC_STR, of rank 0 or 1, or the bytes of one text, UTF-8. Stays as it is. */
+ * MLC_STR, of rank 0 or 1, or the bytes of one text, UTF-8. Where a file of any kind is taken (application/octet-stream): its bytes,
+ * whatever they are. Stays as it is. */
 typedef struct MlioGiven {
   const char* name;         /* null: the only input; also that of an .npz of several arrays, which have names */
   const MlcTensor* tensor;  /* an array without lists; null: `file` */
   MlcBytes file;
-  uint64_t reserved[2];     /* 0 */
+  uint64_t gap_at, gap;     /* so many bytes of the file, from `gap_at` on, are not in `file`: the pipeline needs the first and the
+                               last ones only (MlioInput); 0: all are there */
 } MlioGiven;
 
 typedef struct MlioRunOptions {

@@ -119,8 +119,15 @@ Result<std::vector<std::string>> pipeline_names(ModelRef m) {
   return names;
 }
 
+io::LoadedInput of_ends(io::FileEnds ends) {
+  io::LoadedInput input;
+  input.bytes = std::move(ends.bytes);
+  input.gap_at = ends.gap_at, input.gap = ends.gap;
+  return input;
+}
+
 void give(const std::string& name, io::LoadedInput& input, std::vector<pipeline::GivenInput>& given) {
-  if (input.tensors.empty()) given.push_back({name, input.bytes.bytes(), std::nullopt});
+  if (input.tensors.empty()) given.push_back({name, input.bytes.bytes(), std::nullopt, input.gap_at, input.gap});
   for (NamedTensor& t : input.tensors)
     given.push_back({input.tensors.size() > 1 || name.empty() ? t.name : name, {}, std::move(t.tensor)});
 }

@@ -50,6 +50,8 @@ Result<Target> choose_target(ModelRef model, const Choice& choice);
 // The pipelines of the container; none is not an error.
 Result<std::vector<std::string>> pipeline_names(ModelRef model);
 
+// A file of any kind, whatever is in it.
+io::LoadedInput of_ends(io::FileEnds ends);
 // The inputs of a pipeline that a file is: itself, or the arrays in it. `input` outlives them, but for its tensors.
 void give(const std::string& name, io::LoadedInput& input, std::vector<pipeline::GivenInput>& given);
 

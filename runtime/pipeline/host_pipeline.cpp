@@ -39,6 +39,10 @@ std::string mismatch_of_array(const Pipeline& p, ValueId id, const HostTensor& t
 // Why a given input does not fit its value, or an empty string.
 std::string mismatch(const Pipeline& p, ValueId id, const GivenInput& given) {
   const Value& v = p.value(id);
+  if (v.kind == ValueKind::Bytes) {
+    if (!given.tensor || (given.tensor->dtype == DType::U8 && given.tensor->shape.size() == 1)) return {};
+    return "found " + type_text(given.tensor->dtype, given.tensor->shape) + ", expected a file, or its bytes u8[n]";
+  }
   if (v.kind == ValueKind::Strings) {
     if (!given.tensor || (given.tensor->dtype == DType::Str && given.tensor->shape.size() <= 1)) return {};
     return "found " + type_text(given.tensor->dtype, given.tensor->shape) + ", expected a text or a list of texts";
@@ -52,7 +56,14 @@ std::string mismatch(const Pipeline& p, ValueId id, const GivenInput& given) {
   return "found " + std::string(io::describe_bytes(given.file)) + ", expected " + listed(v.accept);
 }
 
-// Arrays that decoders make or that are given, and that later steps take: those of the first program first.
+Result<HostTensor> decode_one(const Step& step, const GivenInput& given, const io::DecodeLimits& limits) {
+  if (const auto* image = std::get_if<DecodeImage>(&step.what)) return decode_image(*image, given.file, limits);
+  if (const auto* audio = std::get_if<DecodeAudio>(&step.what)) return decode_audio(*audio, given.file, limits);
+  const FileContent content{given.tensor ? Bytes(given.tensor->data.bytes()) : given.file, given.gap_at, given.gap};
+  return file_bytes(std::get<FileBytes>(step.what), content, limits);
+}
+
+// Arrays that decoders make or that are given, and that later steps take or are answers: those of the first program first.
 std::vector<ValueId> made_before(const Pipeline& p) {
   std::vector<bool> is_made(p.values.size(), false);
   for (const ValueId id : p.inputs) is_made[id] = p.value(id).kind == ValueKind::Tensor;
@@ -60,12 +71,12 @@ std::vector<ValueId> made_before(const Pipeline& p) {
     if (is_decoder(step.what))
       for (const ValueId id : step.out) is_made[id] = true;
   std::vector<ValueId> ids;
-  for (const Section& section : sections(p))
-    for (const ValueId id : section.in)
-      if (is_made[id]) {
-        ids.push_back(id);
-        is_made[id] = false;
-      }
+  const auto add = [&](ValueId id) {
+    if (is_made[id]) ids.push_back(id);
+    is_made[id] = false;
+  };
+  for (const Section& section : sections(p)) std::ranges::for_each(section.in, add);
+  std::ranges::for_each(p.outputs, add);
   return ids;
 }
 
@@ -108,6 +119,21 @@ Result<HostPipeline> HostPipeline::create(Pipeline description, const AssetLooku
                     kMaxLines);
   }
   return host;
+}
+
+std::optional<FileEnds> HostPipeline::ends_of(std::string_view input) const {
+  const Pipeline& p = description_;
+  const auto is_meant = [&](ValueId id) { return input.empty() ? p.inputs.size() == 1 : p.value(id).name == input; };
+  const auto found = std::find_if(p.inputs.begin(), p.inputs.end(), is_meant);
+  if (found == p.inputs.end() || p.value(*found).kind != ValueKind::Bytes) return std::nullopt;
+  FileEnds ends;
+  for (const Step& step : p.steps)
+    if (const auto* bytes = std::get_if<FileBytes>(&step.what); bytes && step.in[0] == *found)
+      for (const FileBytes::Part& part : bytes->parts) {
+        uint64_t& end = part.from_end ? ends.last : ends.first;
+        end = std::max(end, static_cast<uint64_t>(part.within));
+      }
+  return ends;
 }
 
 Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> given, const io::DecodeLimits& limits) const {
@@ -156,7 +182,8 @@ Result<std::vector<NamedTensor>> HostPipeline::decoded(const std::vector<GivenIn
   std::vector<ValueId> source(p.values.size());
   for (ValueId id : p.inputs) {
     source[id] = id;
-    if (of_value[id]->tensor && p.value(id).kind != ValueKind::Strings) made[id] = std::move(of_value[id]->tensor);
+    const ValueKind kind = p.value(id).kind;
+    if (of_value[id]->tensor && kind != ValueKind::Strings && kind != ValueKind::Bytes) made[id] = std::move(of_value[id]->tensor);
   }
   std::vector<const Step*> decoders;
   io::DecodeLimits left = limits;
@@ -172,9 +199,7 @@ Result<std::vector<NamedTensor>> HostPipeline::decoded(const std::vector<GivenIn
     source[out] = made[in] ? in : same != decoders.end() ? (*same)->out[0] : out;
     if (source[out] != out) continue;
     decoders.push_back(&step);
-    const auto* image = std::get_if<DecodeImage>(&step.what);
-    const Bytes file = of_value[in]->file;
-    auto tensor = image ? decode_image(*image, file, left) : decode_audio(std::get<DecodeAudio>(step.what), file, left);
+    auto tensor = decode_one(step, *of_value[in], left);
     if (!tensor.ok()) return std::move(tensor).status().note("input '" + p.value(in).name + "'");
     left = left.after_decoding(tensor->data.size());
     made[out] = std::move(*tensor);

@@ -22,11 +22,18 @@ namespace mlc::pipeline {
 using AssetLookup = std::function<Result<Bytes>(std::string_view name)>;
 
 // One input of a pipeline as the user gave it: the bytes of a file, or a tensor where the input is an array, or a picture
-// that the user has decoded, or a list of texts. The bytes of a file where a text is taken are one text.
+// that the user has decoded, or a list of texts. The bytes of a file where a text is taken are one text. Where a file of any kind is
+// taken an array u8 [n] is one.
 struct GivenInput {
   std::string name;  // empty: the only input
   Bytes file;        // borrowed until `before` returns
   std::optional<HostTensor> tensor;
+  uint64_t gap_at = 0, gap = 0;  // so many bytes of the file, from `gap_at` on, are not in `file` (FileEnds)
+};
+
+// Bytes at the ends of a file that the steps of a pipeline read; what lies between them may be left out.
+struct FileEnds {
+  uint64_t first = 0, last = 0;
 };
 
 // How a pipeline uses the programs of its container.
@@ -54,6 +61,9 @@ class HostPipeline {
   static Result<HostPipeline> create(Pipeline description, const AssetLookup& assets);
 
   const Pipeline& description() const { return description_; }
+
+  // Of the input of this name, or of the only one where it is empty; nothing where all bytes of its file are needed.
+  std::optional<FileEnds> ends_of(std::string_view input) const;
 
   // What the decoders make, and the arrays that were given, by name: all that later steps take. All wrong and missing inputs are
   // reported at once (E4001).

@@ -92,6 +92,18 @@ void choose_best(int64_t columns, size_t k, const Better& is_better, std::vector
 
 }  // namespace
 
+namespace {
+
+// Its own, or that of classes of which too little is certain. A score that is no number is too little.
+const std::string& label_of(const TopK& step, const std::string& own, double score) {
+  if (!step.unsure) return own;
+  const auto other = step.others.find(own);
+  const TopK::Unsure& unsure = other == step.others.end() ? *step.unsure : other->second;
+  return score >= unsure.below ? own : unsure.label;
+}
+
+}  // namespace
+
 Result<Classes> top_k(const TopK& step, const HostTensor& scores, std::span<const std::string> labels, AnswerBudget& budget) {
   if (!has_scores(scores) || scores.shape.empty() || scores.shape.back() == 0)
     return not_scores("top_k", scores, "floats with at least one column");
@@ -114,7 +126,7 @@ Result<Classes> top_k(const TopK& step, const HostTensor& scores, std::span<cons
       const int64_t line = column + step.label_offset;
       Scored& entry = best.emplace_back(Scored{column, score(column), {}});
       if (step.labels.empty() || line < 0) continue;  // a negative offset leaves the first columns without a label
-      const std::string& label = labels[static_cast<size_t>(line)];
+      const std::string& label = label_of(step, labels[static_cast<size_t>(line)], entry.score);
       MLC_RETURN_IF_ERROR(budget.take(label.size(), who));
       entry.label = label;
     }

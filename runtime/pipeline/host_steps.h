@@ -16,6 +16,16 @@ Result<HostTensor> decode_image(const DecodeImage& step, Bytes file, const io::D
 // f32 [samples], or [samples, channels] with Channels::Keep. A sample rate other than the step's is an error.
 Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file, const io::DecodeLimits& limits = {});
 
+// A file of any kind, of which a part may be left out that no step reads.
+struct FileContent {
+  Bytes bytes;
+  uint64_t gap_at = 0, gap = 0;  // as in GivenInput
+
+  uint64_t size() const { return bytes.size() + gap; }
+};
+// i32 [length of all parts]. InputMismatch (E4001): the first part has fewer bytes than the step's `least`.
+Result<HostTensor> file_bytes(const FileBytes& step, const FileContent& file, const io::DecodeLimits& limits = {});
+
 // InputMismatch where a sound has another number of samples per second than the pipeline takes.
 Status check_rate(uint32_t found, uint32_t taken);
 io::Channels channels_of(Channels channels);
@@ -25,13 +35,16 @@ struct TextList {
   std::string name;  // of the input, for messages
   std::span<const std::string> texts;
 };
-// One array i64 [texts, tokens] for each of the step's parts. `second` is null where one text is taken. Usage or InputMismatch (E4001)
+// One array i64 [texts, tokens], or of windows, for each of the step's parts. `second` is null where one text is taken. Usage or InputMismatch (E4001)
 // for what is no UTF-8 and for lists of unequal length.
 Result<std::vector<HostTensor>> tokenize(const Tokenize& step, const text::Compiled& tokenizer, const TextList& first, const TextList* second,
                                          const io::DecodeLimits& limits = {});
 
 // `ids`: integers, [tokens] or [texts, tokens]. One line for each text; numbers that are no token add nothing.
 Result<Text> detokenize(const Detokenize& step, const text::Compiled& tokenizer, const HostTensor& ids, AnswerBudget& budget);
+
+// `rows`: f32 [windows, ...]; `texts`: i64 [windows], numbers of texts from 0 on, not falling and without a gap.
+Result<HostTensor> join_windows(const JoinWindows& step, const HostTensor& rows, const HostTensor& texts, AnswerBudget& budget);
 
 // `scores`: any float type, [..., columns]; each of the leading positions is a row. Score descending, equal scores by
 // index ascending, NaN last. `labels` is empty or has exactly the lines that the columns need.

@@ -113,6 +113,9 @@ Status PipelineRun::run_step(const Step& step) {
     }
   } else if (const auto* boxes = std::get_if<TextBoxes>(&step.what)) {
     return find_text(step, *boxes, *in);
+  } else if (const auto* windows = std::get_if<JoinWindows>(&step.what)) {
+    MLC_ASSIGN(const HostTensor* texts, tensor(step.in[1]));
+    MLC_ASSIGN(out, join_windows(*windows, *in, *texts, context_.budget));
   } else if (const auto* ids = std::get_if<Detokenize>(&step.what)) {
     MLC_ASSIGN(out, detokenize(*ids, context_.assets.tokenizers.at(ids->tokenizer), *in, context_.budget));
   } else if (const auto* names = std::get_if<NameBoxes>(&step.what)) {

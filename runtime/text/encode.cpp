@@ -99,7 +99,8 @@ Result<std::vector<Encoding>> encode_in(const Compiled& tokenizer, const Texts& 
   return finish(tokenizer, {texts, w.tokens[0], w.tokens[1]}, options);
 }
 
-Result<std::vector<Encoding>> encode_all(const Compiled& tokenizer, std::span<const Texts> texts, const EncodeOptions& options, Workspace& w) {
+Result<std::vector<Encoding>> encode_all(const Compiled& tokenizer, std::span<const Texts> texts, const EncodeOptions& options, Workspace& w,
+                                         std::vector<uint32_t>* text_of) {
   std::vector<Encoding> all;
   EncodeOptions each = options;
   each.padding.reset();
@@ -110,10 +111,16 @@ Result<std::vector<Encoding>> encode_all(const Compiled& tokenizer, std::span<co
       if (texts.size() > 1) return std::move(why).note("text " + std::to_string(i + 1) + " of " + std::to_string(texts.size()));
       return why;
     }
-    all.push_back(std::move(encodings->front()));
-    const uint64_t taken = encoding_bytes(all.back().ids.size());
-    if (taken > each.memory) return too_large(options.memory);
-    each.memory -= taken;
+    if (!text_of) encodings->resize(1);
+    for (Encoding& e : *encodings) {
+      if (text_of && options.truncation && e.ids.size() > options.truncation->max_length)
+        return Status(Code::Usage, "the length is {}, which leaves no token of a text for its parts", options.truncation->max_length);
+      const uint64_t taken = encoding_bytes(e.ids.size()) + sizeof(uint32_t);
+      if (taken > each.memory) return too_large(options.memory);
+      each.memory -= taken;
+      all.push_back(std::move(e));
+      if (text_of) text_of->push_back(static_cast<uint32_t>(i));
+    }
   }
   if (options.padding) MLC_RETURN_IF_ERROR(pad(all, *options.padding, options.memory));
   return all;
@@ -127,9 +134,10 @@ Result<std::vector<Encoding>> encode(const Compiled& tokenizer, const Texts& tex
   return put_back(w), std::move(encodings);
 }
 
-Result<std::vector<Encoding>> encode_batch(const Compiled& tokenizer, std::span<const Texts> texts, const EncodeOptions& options) {
+Result<std::vector<Encoding>> encode_batch(const Compiled& tokenizer, std::span<const Texts> texts, const EncodeOptions& options,
+                                           std::vector<uint32_t>* text_of) {
   Workspace& w = workspace_of(tokenizer);
-  auto encodings = encode_all(tokenizer, texts, options, w);
+  auto encodings = encode_all(tokenizer, texts, options, w, text_of);
   return put_back(w), std::move(encodings);
 }
 

@@ -67,8 +67,10 @@ struct Texts {
 // Usage: no UTF-8 (where is said), a length that leaves no room for the template, no second text to be cut. Resource: more
 // memory than the options allow.
 [[nodiscard]] Result<std::vector<Encoding>> encode(const Compiled& tokenizer, const Texts& texts, const EncodeOptions& options);
-// The first encodings of several texts, padded together.
-[[nodiscard]] Result<std::vector<Encoding>> encode_batch(const Compiled& tokenizer, std::span<const Texts> texts, const EncodeOptions& options);
+// The first encodings of several texts, padded together; with `text_of` all encodings of each text, which gets the number of each
+// one's text. Usage where the length leaves nothing of a text whose parts are asked for.
+[[nodiscard]] Result<std::vector<Encoding>> encode_batch(const Compiled& tokenizer, std::span<const Texts> texts, const EncodeOptions& options,
+                                                         std::vector<uint32_t>* text_of = nullptr);
 
 // `text` after the normaliser's steps.
 [[nodiscard]] Result<std::string> normalized(const Compiled& tokenizer, std::string_view text, uint64_t memory);

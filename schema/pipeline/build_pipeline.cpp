@@ -149,10 +149,10 @@ class Builder {
           problems_.add(5004, value.where(), what + " accepts nothing");
       }
       const auto accepts = [&](std::string_view type) { return std::find(v.accept.begin(), v.accept.end(), type) != v.accept.end(); };
-      const bool is_array = accepts("application/x-npy"), is_text = accepts("text/plain");
-      if ((is_array || is_text) && v.accept.size() > 1)
-        problems_.add(5004, value.where(), what + " is both " + (is_array ? "an array" : "a text") + " and a file to decode");
-      v.kind = is_array ? ValueKind::Tensor : is_text ? ValueKind::Strings : ValueKind::Media;
+      const bool is_array = accepts("application/x-npy"), is_text = accepts("text/plain"), is_any = accepts("application/octet-stream");
+      if ((is_array || is_text || is_any) && v.accept.size() > 1)
+        problems_.add(5004, value.where(), what + " is both " + (is_array ? "an array" : is_text ? "a text" : "a file of any kind") + " and a file to decode");
+      v.kind = is_array ? ValueKind::Tensor : is_text ? ValueKind::Strings : is_any ? ValueKind::Bytes : ValueKind::Media;
       p_.inputs.push_back(add_value(std::move(v), key.where()));
     }
   }
@@ -170,6 +170,7 @@ class Builder {
                                                   {"audio/flac", "audio/flac"},
                                                   {"audio/ogg", "audio/ogg"},
                                                   {"text/plain", "text/plain"},
+                                                  {"application/octet-stream", "application/octet-stream"},
                                                   {"application/x-npy", "application/x-npy"}});
     if (std::find(accept.begin(), accept.end(), word) == accept.end())
       accept.emplace_back(word);
@@ -443,17 +444,20 @@ class Builder {
     if (const Json* out = r.required("out"); expect(out, Kind::Object, "out")) {
       ObjectReader names(*out, "'out' of " + step.op, problems_);
       using Part = Tokenize::Part;
-      for (const auto& [key, part] : {std::pair{"ids", Part::Ids}, {"mask", Part::Mask}, {"type_ids", Part::TypeIds}, {"position_ids", Part::Positions}}) {
+      for (const auto& [key, part] : {std::pair{"ids", Part::Ids}, {"mask", Part::Mask}, {"type_ids", Part::TypeIds}, {"position_ids", Part::Positions},
+                                     {"texts", Part::Texts}, {"offsets", Part::Offsets}}) {
         const Json* name = names.optional(key);
         if (!name) continue;
         Value v;
         v.name = names.string(name, key);
-        v.is_tokens = true;
+        v.is_tokens = part != Part::Texts && part != Part::Offsets;
         step.out.push_back(add_value(std::move(v), name->where()));
         what.parts.push_back(part);
       }
       names.finish();
-      if (step.out.empty()) problems_.add(5005, out->where(), "step 'tokenize' names no result: ids, mask, type_ids, position_ids");
+      if (step.out.empty()) problems_.add(5005, out->where(), "step 'tokenize' names no result: ids, mask, type_ids, position_ids, texts, offsets");
+      else if (std::none_of(step.out.begin(), step.out.end(), [&](ValueId id) { return p_.values[id].is_tokens; }))
+        problems_.add(5005, out->where(), "step 'tokenize' gives no tokens: name one of ids, mask, type_ids, position_ids");
     }
     r.finish();
     previous_ = step.out.size() == 1 ? std::optional(step.out[0]) : std::nullopt;
@@ -607,6 +611,7 @@ class Builder {
     auto refuse = [&](std::string_view expected) {
       std::string_view is = in.kind == ValueKind::Media     ? "a file"
                             : in.kind == ValueKind::Strings ? "a text"
+                            : in.kind == ValueKind::Bytes   ? "a file of any kind"
                             : in.kind == ValueKind::List    ? "a list"
                             : in.kind == ValueKind::Classes ? "a list of classes"
                             : in.kind == ValueKind::Text    ? "a text that was made"
@@ -625,6 +630,9 @@ class Builder {
           if (type.starts_with("image/") != (step.op == "decode_image"))
             problems_.add(5005, step.where,
                           "step '" + step.op + "' cannot decode " + type + ", which " + quoted(in.name) + " accepts");
+        return;
+      case InputForm::Bytes:
+        if (in.kind != ValueKind::Bytes) refuse("a file of any kind (an input that accepts application/octet-stream)");
         return;
       case InputForm::Picture:
         if (!in.picture || in.picture->layout != PixelLayout::Hwc) refuse("a picture [h, w, c]");
@@ -660,8 +668,8 @@ class Builder {
       }
       auto id = use(o.text(), o.where());
       if (!id) continue;
-      if (const ValueKind kind = p_.values[*id].kind; kind == ValueKind::Media || kind == ValueKind::Strings)
-        problems_.add(5005, o.where(), quoted(o.text()) + " is an input " + (kind == ValueKind::Media ? "file" : "text") + ", not a result");
+      if (const ValueKind kind = p_.values[*id].kind; kind == ValueKind::Media || kind == ValueKind::Strings || kind == ValueKind::Bytes)
+        problems_.add(5005, o.where(), quoted(o.text()) + " is an input " + (kind == ValueKind::Strings ? "text" : "file") + ", not a result");
       else if (kind == ValueKind::List)
         problems_.add(5005, o.where(), quoted(o.text()) + " is a list, which 'for_each' takes; it is no answer");
       if (is_output[*id]) problems_.add(5005, o.where(), quoted(o.text()) + " twice in 'outputs'");
@@ -709,7 +717,12 @@ class Builder {
       if (!any && !is_decoder(s.what) && !std::holds_alternative<Batch>(s.what)) need(s.in[0], s.where);
       for (const ValueId id : s.out) computed[id] = any;
     }
-    for (const ValueId id : p_.outputs) need(id, declared_[id]);
+    // What tells how the tokens of an answer lie in the texts is one beside it.
+    std::vector<bool> is_place(p_.values.size(), false);
+    for (const Step& s : p_.steps)
+      for (const ValueId id : s.out) is_place[id] = std::holds_alternative<Tokenize>(s.what) && !p_.values[id].is_tokens;
+    for (const ValueId id : p_.outputs)
+      if (!is_place[id]) need(id, declared_[id]);
   }
 
   Pipeline& p_;

@@ -56,6 +56,36 @@ Op decode_audio(ObjectReader& r, const Value&, Value& out) {
   return s;
 }
 
+// {"of": "end", "within": 4096, "strip": "white space", "length": 1024}
+FileBytes::Part read_byte_part(ObjectReader& r, const Json& part) {
+  FileBytes::Part s;
+  if (!part.is(Json::Kind::Object)) {
+    r.wrong(part, "parts", "holds something that is not {\"of\", \"within\", \"strip\", \"length\"}");
+    return s;
+  }
+  ObjectReader one(part, "'parts' of file_bytes", r.problems());
+  s.from_end = one.choice<bool>(one.required("of"), "of", {{"start", false}, {"end", true}});
+  s.within = one.integer(one.required("within"), "within", 1, kMaxFileBytes);
+  s.strips = one.choice<bool>(one.required("strip"), "strip", {{"none", false}, {"white space", true}});
+  s.length = one.integer(one.required("length"), "length", 1, kMaxFileBytes);
+  one.finish();
+  return s;
+}
+
+Op file_bytes(ObjectReader& r, const Value&, Value&) {
+  FileBytes s;
+  const Json* parts = r.required("parts");
+  if (parts && (!parts->is(Json::Kind::Array) || parts->size() == 0 || parts->size() > kMaxByteParts))
+    r.wrong(*parts, "parts", "is no list of 1 to " + std::to_string(kMaxByteParts) + " parts");
+  else if (parts)
+    for (const Json& part : parts->items()) s.parts.push_back(read_byte_part(r, part));
+  if (s.length() > kMaxFileBytes)
+    r.wrong(*parts, "parts", "are " + std::to_string(s.length()) + " bytes together, at most " + std::to_string(kMaxFileBytes));
+  s.fill = r.integer(r.required("fill"), "fill", INT32_MIN, INT32_MAX);
+  if (const Json* least = r.optional("least")) s.least = r.integer(least, "least", 0, s.parts.empty() ? kMaxFileBytes : s.parts[0].length);
+  return s;
+}
+
 constexpr int64_t kMostTokens = 1 << 20;  // of a text
 constexpr int64_t kMostIds = 1 << 22;     // of a tokenizer
 constexpr size_t kMostPrompt = 1 << 14;   // bytes
@@ -70,6 +100,10 @@ void read_truncate(ObjectReader& r, bool is_pair, Tokenize& s) {
   s.truncates = true;
   s.max = one.integer(one.required("max"), "max", 1, kMostTokens);
   s.cut_left = one.choice<bool>(one.required("side"), "side", {{"right", false}, {"left", true}});
+  if (const Json* stride = one.optional("stride")) {
+    s.overlaps = true;
+    s.stride = one.integer(stride, "stride", 0, s.max > 0 ? s.max - 1 : kMostTokens);
+  }
   using Cut = Tokenize::Cut;
   if (is_pair) s.cut = one.choice<Cut>(one.required("cut"), "cut", {{"longest", Cut::Longest}, {"first", Cut::First}, {"second", Cut::Second}});
   one.finish();
@@ -346,6 +380,10 @@ Op pool(ObjectReader& r, const Value&, Value&) {
                                                         {"first", How::First}, {"last", How::Last}, {"max", How::Max}})};
 }
 
+Op join_windows(ObjectReader& r, const Value&, Value&) {
+  return JoinWindows{r.choice<JoinWindows::How>(r.required("how"), "how", {{"mean", JoinWindows::How::Mean}, {"max", JoinWindows::How::Max}})};
+}
+
 Op truncate(ObjectReader& r, const Value&, Value&) { return Truncate{r.integer(r.required("columns"), "columns", 1, 1 << 20)}; }
 
 Op new_axis(ObjectReader& r, const Value&, Value&) { return NewAxis{r.integer(r.required("at"), "at", 0, 63)}; }
@@ -414,10 +452,47 @@ Op generate(ObjectReader& r, const Value&, Value&) {
   return s;
 }
 
+// "below" and "label"; those that are not written are as in `rest`, null where both must be.
+TopK::Unsure read_unsure_one(ObjectReader& one, const TopK::Unsure* rest) {
+  TopK::Unsure s = rest ? *rest : TopK::Unsure{};
+  const Json* below = rest ? one.optional("below") : one.required("below");
+  const Json* label = rest ? one.optional("label") : one.required("label");
+  if (below) s.below = one.number(below, "below");
+  if (label) s.label = one.string(label, "label");
+  if (label && std::any_of(s.label.begin(), s.label.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }))
+    one.wrong(*label, "label", "has control characters");
+  return s;
+}
+
+// "unsure": {"below": 0.5, "label": "unknown", "others": {"html": {"below": 0.9, "label": "txt"}}}
+void read_unsure(ObjectReader& r, TopK& s) {
+  const Json* v = r.optional("unsure");
+  if (!v) return;
+  if (!v->is(Json::Kind::Object)) return r.wrong(*v, "unsure", "is not {\"below\", \"label\", \"others\"}");
+  if (s.labels.empty()) r.wrong(*v, "unsure", "has no meaning without 'labels'");
+  ObjectReader all(*v, "'unsure' of top_k", r.problems());
+  s.unsure = read_unsure_one(all, nullptr);
+  const Json* others = all.optional("others");
+  if (others && (!others->is(Json::Kind::Object) || others->size() > kMaxUnsure))
+    all.wrong(*others, "others", "is no object of at most " + std::to_string(kMaxUnsure) + " labels");
+  else if (others)
+    for (const auto& [key, value] : others->members()) {
+      if (!value.is(Json::Kind::Object)) {
+        all.wrong(value, "others", "has '" + std::string(key.text()) + "', which is not {\"below\", \"label\"}");
+        continue;
+      }
+      ObjectReader one(value, "'others' of unsure", r.problems());
+      s.others.emplace(key.text(), read_unsure_one(one, &*s.unsure));
+      one.finish();
+    }
+  all.finish();
+}
+
 Op top_k(ObjectReader& r, const Value&, Value& out) {
   TopK s;
   s.k = r.integer(r.required("k"), "k", 1, 1 << 20);
   read_labels(r, s.labels, s.label_offset);
+  read_unsure(r, s);
   out.kind = ValueKind::Classes;
   return s;
 }
@@ -486,6 +561,7 @@ Op batch(ObjectReader& r, const Value& in, Value& out) {
 constexpr StepKind kKinds[] = {
     {"decode_image", InputForm::Media, decode_image},
     {"decode_audio", InputForm::Media, decode_audio},
+    {"file_bytes", InputForm::Bytes, file_bytes},
     {"tokenize", InputForm::Texts, tokenize},
     {"resize", InputForm::Picture, resize},
     {"letterbox", InputForm::Picture, letterbox},
@@ -538,6 +614,7 @@ constexpr StepKind kKinds[] = {
     {"cut", InputForm::Picture, cut, {{{"boxes", false}, {"corners", false}}}},
     {"for_each", InputForm::Items, for_each},
     {"batch", InputForm::Tensor, batch},
+    {"join_windows", InputForm::Tensor, join_windows, {{{"of", true}}}},
 };
 
 constexpr std::string_view kPlanned[] = {

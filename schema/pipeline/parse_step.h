@@ -11,6 +11,7 @@ namespace mlc::pipeline {
 // How a step takes its input.
 enum class InputForm {
   Media,    // a file
+  Bytes,    // a file of any kind
   Texts,    // texts, or {"first": texts, "second": texts}; "out" is an object
   Tensor,   // any tensor
   Picture,  // a picture [h, w, c], not yet in another layout

@@ -46,7 +46,8 @@ class Stages {
 }  // namespace
 
 bool is_decoder(const Op& op) {
-  return std::holds_alternative<DecodeImage>(op) || std::holds_alternative<DecodeAudio>(op) || std::holds_alternative<Tokenize>(op);
+  return std::holds_alternative<DecodeImage>(op) || std::holds_alternative<DecodeAudio>(op) || std::holds_alternative<FileBytes>(op) ||
+         std::holds_alternative<Tokenize>(op);
 }
 
 bool is_array_step(const Op& op) {
@@ -54,7 +55,7 @@ bool is_array_step(const Op& op) {
          !std::holds_alternative<NameBoxes>(op) && !std::holds_alternative<Draw>(op) && !std::holds_alternative<ImageOut>(op) &&
          !std::holds_alternative<WavOut>(op) &&
          !std::holds_alternative<TextBoxes>(op) && !std::holds_alternative<Cut>(op) && !std::holds_alternative<ForEach>(op) &&
-         !std::holds_alternative<Batch>(op);
+         !std::holds_alternative<Batch>(op) && !std::holds_alternative<JoinWindows>(op);
 }
 
 bool decode_alike(const Step& a, const Step& b) {

@@ -29,6 +29,9 @@ inline constexpr int64_t kMaxChunk = int64_t{1} << 26;  // samples of a stream t
 inline constexpr int64_t kMaxBatch = 1 << 16;
 inline constexpr int64_t kMaxTextBoxes = 10'000;  // that one step finds
 inline constexpr double kMaxUnclipRatio = 4;
+inline constexpr int64_t kMaxFileBytes = int64_t{1} << 26;  // of one step
+inline constexpr size_t kMaxByteParts = 16;
+inline constexpr size_t kMaxUnsure = 4096;  // classes that one step names
 inline constexpr size_t kMaxForms = 16;  // in which steps decode one input; equal steps decode once
 
 using Position = TextPosition;
@@ -36,6 +39,7 @@ using Position = TextPosition;
 enum class ValueKind {
   Media,    // bytes of a file, an input
   Strings,  // texts, an input
+  Bytes,    // a file of any kind, an input
   Tensor,
   List,     // of tensors that may differ in their extents
   Classes,  // indices, labels and scores, an answer
@@ -62,7 +66,7 @@ struct Value {
   std::optional<Picture> picture;   // tensors that are pictures, and lists of them
   bool is_tokens = false;           // a tensor that `tokenize` makes
   bool is_sound = false;            // a tensor that `decode_audio` makes: f32 [samples], with its channels as a second axis where all are kept
-  std::vector<std::string> accept;  // Media and Strings: types like "image/png", never empty
+  std::vector<std::string> accept;  // Media, Strings and Bytes: types like "image/png", never empty
 };
 
 struct Step {

@@ -1,13 +1,15 @@
 // The steps of a pipeline with every attribute resolved. What each one computes, bit by bit: spec/pipeline.md.
 //
-// Pictures are arrays [height, width, channels] until `layout`. Host steps (decode_*, tokenize, top_k, ctc_greedy, *_out,
-// detokenize, text_boxes, cut, for_each, batch) run in libmlio's neighbour runtime/pipeline; all others are array steps, which the packager
+// Pictures are arrays [height, width, channels] until `layout`. Host steps (decode_*, file_bytes, tokenize, top_k, ctc_greedy, *_out,
+// detokenize, text_boxes, cut, for_each, batch, join_windows) run in libmlio's neighbour runtime/pipeline; all others are array steps, which the packager
 // compiles together with the models.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -42,9 +44,29 @@ struct DecodeAudio {
   bool operator==(const DecodeAudio&) const = default;
 };
 
-// Texts, or pairs of them, to numbers i64 [texts, tokens].
+// Bytes from the ends of a file as numbers i32, one part behind the other.
+struct FileBytes {
+  struct Part {
+    bool from_end = false;
+    int64_t within = 1;   // bytes at that end of the file that are looked at
+    bool strips = false;  // less the white space of ASCII on the outer side
+    int64_t length = 1;   // the outermost of what remains; where it is shorter, `fill` stands on the inner side
+  };
+  std::vector<Part> parts;
+  int64_t fill = 0;
+  int64_t least = 0;  // bytes that the first part has at least, else the file is an error
+
+  int64_t length() const {
+    int64_t all = 0;
+    for (const Part& part : parts) all += part.length;
+    return all;
+  }
+};
+
+// Texts, or pairs of them, to numbers i64 [texts, tokens]. With `overlaps` a text that is too long becomes several rows, windows, and
+// there are i64 [windows], the number of each one's text, and i64 [windows, tokens, 2], where in the text each token stands.
 struct Tokenize {
-  enum class Part { Ids, Mask, TypeIds, Positions };
+  enum class Part { Ids, Mask, TypeIds, Positions, Texts, Offsets };
   // Which of two texts is cut.
   enum class Cut { Longest, First, Second };
 
@@ -55,6 +77,8 @@ struct Tokenize {
   int64_t max = 0;  // tokens of a text, where it truncates
   bool cut_left = false;
   Cut cut = Cut::Longest;
+  bool overlaps = false;
+  int64_t stride = 0;  // tokens that neighbouring windows of a text share
   int64_t pad_to = 0;  // 0: the longest text of the run
   bool pad_left = false;
   int64_t pad_id = 0;
@@ -136,6 +160,11 @@ struct Threshold {
 struct Pool {
   // MeanSqrtLen: the sum divided by the root of the number; WeightedMean: the first token has weight 1, the next 2, and so on.
   enum class How { Mean, First, Last, Max, MeanSqrtLen, WeightedMean };
+  How how = How::Mean;
+};
+// Rows of windows f [windows, ...] as one row of each text. The second input is i64 [windows], the number of each one's text.
+struct JoinWindows {
+  enum class How { Mean, Max };
   How how = How::Mean;
 };
 // Every row of the last axis divided by its length.
@@ -296,12 +325,30 @@ struct Generate {
   int64_t most = 1;
   std::vector<std::pair<std::string, std::string>> carry, once;  // inputs, and the outputs that they are next time
   std::string again, mask, positions;                            // inputs; empty: none
+
+  // How a token is drawn: by chance, as spec/pipeline.md says it bit by bit.
+  struct Sampling {
+    double temperature = 1;
+    int64_t top_k = 0;  // most likely ones that may be drawn; 0: all
+    double top_p = 1;   // of those the most likely ones that have this much together
+    int64_t seed = 0;   // where no value has it
+    bool has_seed_input = false;  // the step's last input, an integer
+  };
+  std::optional<Sampling> sampling;  // null: the greatest logit
 };
 
 struct TopK {
   int64_t k = 1;
   std::string labels;        // name of an asset, one label per line; empty: none
   int64_t label_offset = 0;  // column i has line i + label_offset
+
+  // What a class is called whose score is not at least `below`.
+  struct Unsure {
+    double below = 0;
+    std::string label;
+  };
+  std::optional<Unsure> unsure;          // null: its label
+  std::map<std::string, Unsure> others;  // for classes that have these labels
 };
 struct CtcGreedy {
   int64_t blank = 0;
@@ -365,10 +412,10 @@ struct Batch {
   int64_t most = 1;  // items
 };
 
-using Op = std::variant<DecodeImage, DecodeAudio, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
+using Op = std::variant<DecodeImage, DecodeAudio, FileBytes, Tokenize, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
                         LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Pool, UnitLength, Truncate, Column, NewAxis, Transpose, Constant,
                         Boxes, Nms, Unletterbox, Keypoints, Masks, Paint, Fit, Resample, Frame, Window, PreEmphasis, Stft, Istft, OverlapAdd, Mel, Log, MeanVar, Run,
                         Generate, TopK, CtcGreedy, Detokenize, NameBoxes, Draw, ImageOut, WavOut,
-                        TextBoxes, Cut, ForEach, Batch>;
+                        TextBoxes, Cut, ForEach, Batch, JoinWindows>;
 
 }  // namespace mlc::pipeline

@@ -93,6 +93,21 @@ std::string constant(uint64_t numbers) {
   return R"({"mlc_pipeline":1,"inputs":{"a":{"accept":["application/x-npy"]}},"steps":[{"op":"sigmoid","in":"a","out":"y"},{"op":"constant","type":"i64","value":[)" + list +
          R"(],"out":"c"}],"outputs":["y","c"]})";
 }
+// A step of so many parts, of which the first looks at so many bytes.
+std::string file_bytes(uint64_t parts, uint64_t within) {
+  std::string list;
+  for (uint64_t i = 0; i < parts; ++i)
+    list += (i ? "," : "") + std::string(R"({"of":"end","strip":"none","length":1,"within":)") + std::to_string(i ? 1 : within) + "}";
+  return R"({"mlc_pipeline":1,"inputs":{"a":{"accept":["application/octet-stream"]}},"steps":[{"op":"file_bytes","in":"a","fill":0,"parts":[)" + list +
+         R"(]},{"op":"sigmoid","out":"y"}],"outputs":["y"]})";
+}
+// Other labels of so many classes.
+std::string unsure(uint64_t classes) {
+  std::string list;
+  for (uint64_t i = 0; i < classes; ++i) list += (i ? ",\"" : "\"") + std::to_string(i) + R"(":{"below":1})";
+  return R"({"mlc_pipeline":1,"inputs":{"a":{"accept":["application/x-npy"]}},"steps":[{"op":"sigmoid","in":"a"},
+    {"op":"top_k","k":1,"labels":"l.txt","unsure":{"below":1,"label":"?","others":{)" + list + R"(}},"out":"y"}],"outputs":["y"]})";
+}
 // A stream that carries so many values.
 std::string streamed(uint64_t carried) {
   std::string pairs, inputs;
@@ -151,6 +166,9 @@ TEST_CASE("limits of pipelines") {
       {"pipeline.starts", 4'096, [](uint64_t n) { return reads_pipeline(generate(n, 1)); }, "no list of 1 to 4096 tokens"},
       {"pipeline.carried", 1'024, [](uint64_t n) { return reads_pipeline(generate(1, n)); }, "of at most 1024"},
       {"pipeline.constant", 4'096, [](uint64_t n) { return reads_pipeline(constant(n)); }, "expected at most 4096"},
+      {"pipeline.file-bytes", 1 << 26, [](uint64_t n) { return reads_pipeline(file_bytes(1, n)); }, "67108864"},
+      {"pipeline.byte-parts", 16, [](uint64_t n) { return reads_pipeline(file_bytes(n, 1)); }, "no list of 1 to 16 parts"},
+      {"pipeline.unsure", 4'096, [](uint64_t n) { return reads_pipeline(unsure(n)); }, "no object of at most 4096 labels"},
       {"pipeline.stream-carried", 1'024, [](uint64_t n) { return reads_pipeline(streamed(n)); }, "no object of at most 1024 values"},
       {"pipeline.steps", 1'000, [](uint64_t n) { return reads_pipeline(steps(n)); }, "1001 steps, at most 1000"},
       {"pipeline.inputs", 1'000, [](uint64_t n) { return reads_pipeline(inputs(n)); }, "expected 1 to 1000"},

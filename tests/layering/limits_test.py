@@ -40,6 +40,7 @@ CONSTANTS = {
     "kMaxMarks": "files of the user's own folder",
     "kMaxPrograms": "pipeline.programs", "kMaxStarts": "pipeline.starts", "kMaxCarried": "pipeline.carried",
     "kMaxConstant": "pipeline.constant", "kMaxChunk": "a number of the stream, which is checked", "kMaxCarriedRank": "a list in a text of bounded size, compared with the rank of the program",
+    "kMaxFileBytes": "pipeline.file-bytes", "kMaxByteParts": "pipeline.byte-parts", "kMaxUnsure": "pipeline.unsure",
     "kMaxGenerated": "a number of a step: what it is checked for", "kMaxBatch": "a number of a step: what it is checked for",
     "kMaxTextBoxes": "pipeline.text-boxes", "kMaxUnclipRatio": "a number of a step, which is checked",
     "kMaxSteps": "pipeline.steps", "kMaxInputs": "pipeline.inputs", "kMaxListBytes": "list.bytes",

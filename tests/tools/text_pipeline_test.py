@@ -3,6 +3,7 @@ import json
 import math
 import pathlib
 import shutil
+import struct
 
 import text_model
 from onnx_file import model, node, port
@@ -236,6 +237,37 @@ def folder(t, onnx=None, **files):
     (t.dir / "hf/onnx/model.onnx").write_bytes(onnx or text_model.model(W))
 
 
+def a_long_text_becomes_windows_that_are_put_together(t):
+    """Vectors are the mean of those of the windows; without that step all are given, with the text and the place of each."""
+    tokenize = {**TOKENIZE, "truncate": {"max": 5, "side": "right", "stride": 1}, "out": {**TOKENIZE["out"], "texts": "of", "offsets": "where"}}
+    windows = [[2, 12, 13, 14, 3], [2, 14, 12, 13, 3], [2, 13, 14, 3], [2, 4, 5, 3], [2, 3]]  # of three texts
+    given = ["-i", "text=a b c a b c", "-i", "text=Hello world", "-i", "text="]
+    pooled = []
+    for ids in windows:
+        kept = text_model.hidden(W, ids, [0]*len(ids), [1]*len(ids))
+        pooled.append([sum(column)/len(ids) for column in zip(*kept)])
+    pool = {**POOL, "out": "pooled"}
+    build(t, described([tokenize, RUN, pool], ["pooled", "of", "where"]))
+    for variant in variants(t):
+        found = outputs(t, *given, "--variant", variant)
+        near(rows(found["pooled"]), pooled)
+        assert found["of"]["data"] == [0, 0, 0, 1, 2], found["of"]
+        assert found["where"]["shape"] == [5, 5, 2] and found["where"]["data"][10:20] == [0, 0, 4, 5, 6, 7, 8, 9, 0, 0], found["where"]
+    tokenize["out"].pop("offsets")
+    joined = [[sum(column)/3 for column in zip(*pooled[:3])], *pooled[3:]]
+    lengths = [math.sqrt(sum(v*v for v in row)) for row in joined]
+    build(t, described([tokenize, RUN, pool, {"op": "join_windows", "of": "of", "how": "mean"}, UNIT]))
+    for variant in variants(t):
+        near(rows(outputs(t, *given, "--variant", variant)["embedding"]), [[v/length for v in row] for row, length in zip(joined, lengths)])
+    build(t, described([tokenize, RUN, pool, {"op": "join_windows", "of": "of", "how": "max", "out": "embedding"}]))
+    near(rows(outputs(t, *given)["embedding"]), [[max(column) for column in zip(*pooled[:3])], *pooled[3:]])
+    for wrong, found in (("mask", "i64[?, ?]"), ("pooled", "f32[?, 8]")):
+        files(t, described([tokenize, RUN, pool, {"op": "join_windows", "in": "pooled", "of": "of", "how": "mean", "out": "embedding"},
+                            {"op": "join_windows", "in": "embedding", "of": wrong, "how": "mean", "out": "x"}], ["embedding", "x"]))
+        done = t.run("mlpack", "build", "m.onnx", "--pipeline", "p.json", "-o", "m.mlc", code=2)
+        assert f"the texts of windows i64 [windows], which 'tokenize' makes, as 'of', '{wrong}' is {found}" in done.stderr, done.stderr
+
+
 def a_folder_of_sentence_transformers(t):
     folder(t)
     t.run("mlpack", "check", "hf")
@@ -342,12 +374,118 @@ def a_folder_of_a_model_that_ranks(t):
     assert "the model does not give 'logits'" in t.run("mlpack", "build", "hf", "--target", "portable", "-o", "m.mlc", code=2).stderr
 
 
+def safetensors(arrays, **changes):
+    """name: (type, rows of numbers); `changes` replace keys of the first array's entry."""
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, (kind, rows) in arrays.items():
+        flat = [v for row in rows for v in row] if isinstance(rows[0], list) else rows
+        packed = b"".join(struct.pack("<f", v)[2:] if kind == "BF16" else struct.pack({"F32": "<f", "F16": "<e", "F64": "<d"}[kind], v) for v in flat)
+        shape = [len(rows), len(rows[0])] if isinstance(rows[0], list) else [len(rows)]
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(packed)], **changes}
+        changes, data = {}, data + packed
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def layers(t, *given, normal=True):
+    """A folder with these layers behind the mean: (activation, type, rows of weights, bias)."""
+    modules = [("", "Transformer"), ("1_Pooling", "Pooling"), *((f"{k + 2}_Dense", "Dense") for k in range(len(given)))] + [("9_Normalize", "Normalize")]*normal
+    described = {"modules": [{"idx": i, "name": str(i), "path": path, "type": "sentence_transformers.models." + kind} for i, (path, kind) in enumerate(modules)]}
+    for k, (activation, _, weight, bias) in enumerate(given):
+        described[f"{k + 2}_Dense__config"] = {"in_features": len(weight[0]), "out_features": len(weight), "bias": bias is not None,
+                                               "activation_function": "torch.nn.modules." + activation}
+    folder(t, **described)
+    for k, (_, kind, weight, bias) in enumerate(given):
+        (t.dir / f"hf/{k + 2}_Dense/model.safetensors").write_bytes(
+            safetensors({"linear.weight": (kind, weight)} | ({"linear.bias": (kind, bias)} if bias is not None else {})))
+
+
+def numbers_like(rows, columns, seed):
+    """Multiples of 1/64, which all types hold."""
+    state, out = seed, []
+    for _ in range(rows):
+        out.append([])
+        for _ in range(columns):
+            state = (state*1103515245 + 12345) % (1 << 31)
+            out[-1].append(((state >> 16) % 129 - 64)/64)
+    return out
+
+
+def a_folder_has_dense_layers(t):
+    acts = {"activation.Tanh": math.tanh, "linear.Identity": lambda v: v, "activation.ReLU": lambda v: max(v, 0.0), "activation.Sigmoid": lambda v: 1/(1 + math.exp(-v)),
+            "activation.GELU": lambda v: v*(1 + math.erf(v/math.sqrt(2)))/2, "activation.SiLU": lambda v: v/(1 + math.exp(-v))}
+    given = ["-i", "text=Hello world", "-i", "text=", "-i", "text=a b c"]
+    texts = [[2, 4, 5, 3], [2, 3], [2, 12, 13, 14, 3]]
+
+    def mean(ids):
+        kept = text_model.hidden(W, ids, [0]*len(ids), [1]*len(ids))
+        return [sum(column)/len(ids) for column in zip(*kept)]
+
+    def expected_of(given_layers, normal):
+        out = []
+        for row in map(mean, texts):
+            for activation, _, weight, bias in given_layers:
+                row = [acts[activation](sum(a*b for a, b in zip(row, w)) + (bias[k] if bias else 0)) for k, w in enumerate(weight)]
+            length = math.sqrt(sum(v*v for v in row)) if normal else 1
+            out.append([v/length for v in row])
+        return out
+    first = ("activation.Tanh", "F32", numbers_like(5, 8, 3), numbers_like(1, 5, 4)[0])
+    for given_layers, normal in (([first], True), ([first, ("linear.Identity", "BF16", numbers_like(11, 5, 5), None)], False), *(
+            ([(name, "F16", numbers_like(4, 8, 6), numbers_like(1, 4, 7)[0])], False) for name in acts)):
+        layers(t, *given_layers, normal=normal)
+        t.run("mlpack", "check", "hf")
+        t.run("mlpack", "build", "hf", "--target", "native", "-o", "m.mlc")
+        near(rows(outputs(t, *given)["embedding"]), expected_of(given_layers, normal))
+        near(rows(outputs(t, *given, "--variant", "portable")["embedding"]), expected_of(given_layers, normal))
+    # Another layer is another source.
+    digest = t.json("mlpack", "inspect", "m.mlc")["model"]["source"]["digest"]
+    layers(t, (*first[:3], numbers_like(1, 5, 5)[0]))
+    t.run("mlpack", "build", "hf", "--target", "native", "-o", "m.mlc")
+    assert t.json("mlpack", "inspect", "m.mlc")["model"]["source"]["digest"] != digest
+
+
+def what_a_dense_layer_says_that_is_not_understood(t):
+    weight, config = numbers_like(5, 8, 3), {"in_features": 8, "out_features": 5, "bias": False, "activation_function": "torch.nn.modules.activation.Tanh"}
+    good = safetensors({"linear.weight": ("F32", weight)})
+    cases = [
+        (config, None, "2_Dense has its numbers as pytorch_model.bin, which is a program that runs when it is read"),
+        ({**config, "novel": 1}, good, "2_Dense/config.json: 'novel' is not understood"),
+        ({**config, "activation_function": "torch.nn.modules.activation.Mish"}, good, "'activation_function' is 'torch.nn.modules.activation.Mish', expected Identity"),
+        ({**config, "activation_function": "my.Tanh"}, good, "'activation_function' is 'my.Tanh'"),
+        ({**config, "in_features": 0}, good, "'in_features' is missing, or not between 1 and 65536"),
+        ({**config, "module_output_name": "other"}, good, "'module_output_name' is not 'sentence_embedding'"),
+        ({**config, "bias": True}, good, "has no array 'linear.bias'"),
+        ({**config, "out_features": 4}, good, "has 'linear.weight' in another shape than config.json says"),
+        (config, safetensors({"linear.weight": ("F32", weight), "linear.bias": ("F32", weight[0][:5])}), "'bias' is false, and model.safetensors has a 'linear.bias'"),
+        (config, safetensors({"linear.weight": ("F64", weight)}), "has 'linear.weight' as 'F64', expected F32, F16 or BF16"),
+        (config, safetensors({"linear.weight": ("F32", weight)}, data_offsets=[0, 164]), "at a place outside of the file"),
+        (config, safetensors({"linear.weight": ("F32", weight)}, data_offsets=[-160, 0]), "at a place outside of the file"),
+        (config, safetensors({"linear.weight": ("F32", weight)}, data_offsets=[0, 156]), "of another size than its shape"),
+        (config, safetensors({"linear.weight": ("F32", weight)}, shape=["8"]), "has something in 'shape' of 'linear.weight' that is no whole number"),
+        (config, good[:7], "is no file of safetensors: it has 7 bytes"),
+        (config, b"\xff"*8 + good[8:], "is no file of safetensors: its header would have 18446744073709551615 bytes"),
+        (config, good[:-1], "at a place outside of the file"),
+    ]
+    modules = [{"path": "", "type": "Transformer"}, {"path": "1_Pooling", "type": "Pooling"}, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]
+    for described_as, file, sentence in cases:
+        folder(t, modules=modules, **{"2_Dense__config": described_as})
+        (t.dir / "hf/2_Dense/pytorch_model.bin").write_bytes(b"")
+        (t.dir / "hf/2_Dense/model.safetensors").unlink(missing_ok=True)
+        if file is not None:
+            (t.dir / "hf/2_Dense/model.safetensors").write_bytes(file)
+        done = t.run("mlpack", "build", "hf", "--target", "portable", "-o", "m.mlc", code=2)
+        assert sentence in done.stderr, (sentence, done.stderr)
+    folder(t, modules=[*modules[:2], {"path": "2_Normalize", "type": "Normalize"}, modules[2]], **{"2_Dense__config": config})
+    assert "'[3].type' is 'sentence_transformers.models.Dense' in this place" in t.run("mlpack", "check", "hf", code=2).stderr
+
+
 def what_a_folder_says_that_is_not_understood(t):
     good = [{"path": "", "type": "Transformer"}, {"path": "1_Pooling", "type": "Pooling"}]
     cases = [
         ({"1_Pooling__config": {"pooling_mode_mean_tokens": True, "novel": 1}}, "1_Pooling/config.json: 'novel' is not understood"),
         ({"1_Pooling__config": {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}}, "beside another one"),
-        ({"modules": [*good, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]}, "modules.json: '[2].type' is 'sentence_transformers.models.Dense'"),
+        ({"modules": [*good, {"path": "2_CNN", "type": "sentence_transformers.models.CNN"}]}, "modules.json: '[2].type' is 'sentence_transformers.models.CNN'"),
+        ({"modules": [*good, {"path": "../x", "type": "Dense"}]}, "the path of Dense is '../x'"),
         ({"modules": [good[0], {"path": "../x", "type": "Pooling"}]}, "the path of Pooling is '../x'"),
         ({"sentence_bert_config": {"max_seq_length": 8, "do_lower_case": True}}, "sentence_bert_config.json: 'do_lower_case' is true"),
         ({"sentence_bert_config": {"max_seq_length": -5}}, "'max_seq_length' is below 1"),
@@ -422,7 +560,7 @@ def tokenizers_that_cannot_be_compiled(t):
 
 
 if __name__ == "__main__":
-    main([a_prompt_stands_before_each_text, positions_are_counted_where_the_mask_is,
+    main([a_long_text_becomes_windows_that_are_put_together, a_folder_has_dense_layers, what_a_dense_layer_says_that_is_not_understood, a_prompt_stands_before_each_text, positions_are_counted_where_the_mask_is,
           texts_become_embeddings_in_every_variant, a_text_may_be_a_file, lines_nearest_to_a_text,
           what_embed_refuses, two_texts_are_a_pair, each_way_to_pool_and_cut,
           a_model_of_fixed_sizes_and_small_integers, numbers_become_texts, the_example_is_a_pipeline_of_this_form,

@@ -190,6 +190,19 @@ def _file_bytes(value: Any) -> Any:
     return value
 
 
+def _file_ends(value: Any, first: int, last: int) -> Any:
+    """As _file_bytes; of a file that has more bytes than its ends those, with the place and the number of the others."""
+    if not isinstance(value, (str, os.PathLike)):
+        return _file_bytes(value)
+    with io.open(value, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size <= first + last or not file.seekable():
+            return file.read()
+        head = file.read(first)
+        file.seek(size - last)
+        return head + file.read(last), first, size - last - first
+
+
 def _single(rows: list[Any]) -> Any:
     return rows[0] if len(rows) == 1 else rows
 
@@ -223,7 +236,7 @@ class _Runner:
 
         Inputs of the pipeline of the container, by name, go through it, and the answers are lists of Scored, Lines,
         lists of Box, the bytes of a picture's or a sound's file, and arrays. It takes files (a path, or the bytes of a file), and pictures that are decoded already, u8[height,width,channels].
-        Where the pipeline takes texts a string is a text and a list of strings are several; pathlib.Path is a file of one.
+        Of a file of any kind ("application/octet-stream") only the bytes that the pipeline needs are read. Where the pipeline takes texts a string is a text and a list of strings are several; pathlib.Path is a file of one.
         Arrays by the names of the program's inputs feed the program and give arrays. `raw` decides it by hand. Inputs whose names are no words of Python, or options of this function, come as a dict in
         front; a single file in front is the only input.
 
@@ -276,12 +289,15 @@ class _Runner:
                     given = model._with_files(index, given)
                     break
             return None, index, given
-        types: dict[Any, tuple[str, ...]] = {name: accepted for name, _, accepted in chosen.inputs()}
-        types[None] = next(iter(types.values()))  # the only one
+        takes: dict[Any, tuple[tuple[str, ...], tuple[int, int]]] = {name: (types, ends) for name, _, types, ends in chosen.inputs()}
+        takes[None] = next(iter(takes.values()))  # the only one
 
-        def is_text(name: Any, value: Any) -> bool:
-            return isinstance(value, str) and types.get(name) == ("text/plain",)
-        return chosen, 0, {name: value if is_text(name, value) else _file_bytes(value) for name, value in given.items()}
+        def of(name: Any, value: Any) -> Any:
+            types, ends = takes.get(name, ((), (0, 0)))
+            if isinstance(value, str) and types == ("text/plain",):
+                return value
+            return _file_ends(value, *ends) if types == ("application/octet-stream",) else _file_bytes(value)
+        return chosen, 0, {name: of(name, value) for name, value in given.items()}
 
     def stream(self, pieces: Any = None, /, *, pipeline: str | None = None, top: int = 0, cancel: _core.Cancel | None = None,
                time_limit: float | None = None, tensors: bool = False, **named: Any) -> Stream:
@@ -404,7 +420,7 @@ class Model(_Runner):
         pipeline = self._pipeline("")
         if pipeline is None:
             return None
-        return {name: PipelineInput(name, types, is_array) for name, is_array, types in pipeline.inputs()}
+        return {name: PipelineInput(name, types, is_array) for name, is_array, types, _ in pipeline.inputs()}
 
     @property
     def pipeline_outputs(self) -> dict[str, PipelineOutput] | None:
@@ -513,7 +529,7 @@ class Model(_Runner):
             pipeline = self._pipeline("") if has else None
             names = pipeline.inputs() if pipeline else []
             # An input of both is the pipeline's if that takes an array.
-            self._of_pipeline = {n for n, is_array, _ in names if is_array or n not in self.inputs}
+            self._of_pipeline = {n for n, is_array, _, _ in names if is_array or n not in self.inputs}
         for name, value in given.items():
             if name is None or name in self._of_pipeline or _is_file(value):
                 return False

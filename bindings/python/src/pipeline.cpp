@@ -106,7 +106,7 @@ nb::list Pipeline::inputs() const {
   for (uint32_t i = 0; mlio().input(handle_, i, &input) == MLC_OK; ++i) {
     nb::list types;
     for (uint32_t k = 0; k < input.num_media_types; ++k) types.append(nb::str(input.media_types[k]));
-    out.append(nb::make_tuple(input.name, input.is_array != 0, nb::tuple(types)));
+    out.append(nb::make_tuple(input.name, input.is_array != 0, nb::tuple(types), nb::make_tuple(input.first_bytes, input.last_bytes)));
   }
   return out;
 }
@@ -157,6 +157,11 @@ nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given
     if (nb::isinstance<nb::bytes>(value)) {
       const auto file = nb::borrow<nb::bytes>(value);  // owned by the dict
       g.file = {file.data(), file.size()};
+    } else if (nb::isinstance<nb::tuple>(value)) {  // the ends of a file: bytes, where others are left out, and how many
+      const auto ends = nb::borrow<nb::tuple>(value);
+      const auto file = nb::cast<nb::bytes>(ends[0]);
+      g.file = {file.data(), file.size()};
+      g.gap_at = nb::cast<uint64_t>(ends[1]), g.gap = nb::cast<uint64_t>(ends[2]);
     } else {
       views.push_back(arrays.add(g.name, pipeline.takes_text(g.name) ? text : any, value));
       g.tensor = &views.back();

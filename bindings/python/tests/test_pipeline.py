@@ -273,5 +273,37 @@ class Words(unittest.TestCase):
             self.model.run(text=np.zeros(3, np.int64))
 
 
+class Files(unittest.TestCase):
+    """Files of any kind, of which a pipeline takes bytes at the ends."""
+    @classmethod
+    def setUpClass(cls):
+        from onnx_file import model, node, port
+        (support.SCRATCH / "bytes.onnx").write_bytes(model([node("Identity", ["x"], ["y"])], [port("x", "i32", ["n"])], [port("y", "i32", ["n"])]))
+        part = {"within": 8, "strip": "white space", "length": 4}
+        steps = [{"op": "file_bytes", "in": "file", "fill": 256, "parts": [{"of": "start", **part}, {"of": "end", **part}], "out": "x"},
+                 {"op": "run", "program": "main", "in": {"x": "x"}, "out": {"y": "y"}}]
+        pipeline = {"mlc_pipeline": 1, "inputs": {"file": {"accept": ["application/octet-stream"]}}, "steps": steps, "outputs": ["y"]}
+        (support.SCRATCH / "bytes.json").write_text(json.dumps(pipeline))
+        cls.model = mlrt.open(support.container("bytes", "--pipeline", str(support.SCRATCH / "bytes.json")))
+
+    def test_a_path_and_bytes_and_an_array_are_a_file(self):
+        path = support.SCRATCH / "any.bin"
+        for data in (b" abc ", b"", b"\x93NUMPY and so on", bytes(range(256))):
+            expected = (list(data[:8].lstrip()[:4]) + [256]*4)[:4] + ([256]*4 + list(data[-8:].rstrip()[-4:]))[-4:]
+            path.write_bytes(data)
+            for given in (path, str(path), data, bytearray(data), np.frombuffer(data, np.uint8)):
+                np.testing.assert_array_equal(self.model.run(file=given)["y"], expected, str(given))
+            np.testing.assert_array_equal(self.model(path), expected)
+        self.assertEqual(self.model.pipeline_inputs["file"].accept, ("application/octet-stream",))
+
+    def test_a_large_file_is_read_at_its_ends(self):
+        path = support.SCRATCH / "large.bin"
+        with open(path, "wb") as file:
+            file.write(b"begin")
+            file.seek(1 << 40)
+            file.write(b"the end")
+        np.testing.assert_array_equal(self.model(path), list(b"begi end"))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -7,7 +7,6 @@
 #include "base/links.h"
 #include "base/problems.h"
 #include "base/regular_file.h"
-#include "packager/model_folder/model_folder.h"
 #include "packager/pipeline/check_lists.h"
 #include "packager/pipeline/expand_pipeline.h"
 #include "packager/pipeline/golden_texts.h"
@@ -96,11 +95,12 @@ Result<PipelineFiles> load_pipelines(const std::string& path) {
   return with_assets(std::move(files), path, fs::path(path).parent_path());
 }
 
-Result<PipelineFiles> pipelines_of_folder(const std::string& folder, const model::Model& model) {
-  MLC_ASSIGN(const model_folder::Description described, model_folder::describe(folder, model));
+Result<PipelineFiles> pipelines_of_folder(const std::string& folder, const model::Model& model, std::vector<model_folder::Program>& programs) {
+  MLC_ASSIGN(model_folder::Description described, model_folder::describe(folder, model));
   PipelineFiles files;
   files.text = bytes_of(described.pipeline);
   for (const auto& [name, text] : described.assets) files.assets[name] = bytes_of(text);
+  programs = std::move(described.programs);
   return with_assets(std::move(files), "pipeline of " + folder, folder);
 }
 

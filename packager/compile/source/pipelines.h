@@ -11,6 +11,7 @@
 #include "packager/ir/context.h"
 #include "packager/lang/lang.h"
 #include "packager/model/model.h"
+#include "packager/model_folder/model_folder.h"
 #include "packager/nest/nest.h"
 #include "schema/pipeline/pipeline.h"
 
@@ -27,8 +28,9 @@ struct PipelineFiles {
 
 // Needs no model. All files that cannot be read are told together, each with the step that names it.
 Result<PipelineFiles> load_pipelines(const std::string& path);
-// The same of a folder that holds a model and says what goes in and out of it (packager/model_folder).
-Result<PipelineFiles> pipelines_of_folder(const std::string& folder, const model::Model& model);
+// The same of a folder that holds a model and says what goes in and out of it (packager/model_folder). `programs` get those that it
+// names beside the model.
+Result<PipelineFiles> pipelines_of_folder(const std::string& folder, const model::Model& model, std::vector<model_folder::Program>& programs);
 
 // The sections of array steps of all pipelines, in order, around the models of these programs. All problems of all pipelines are
 // told together, each with its place in the file, as far as steps behind one that fails can be judged.

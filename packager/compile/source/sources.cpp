@@ -9,7 +9,6 @@
 #include "base/problems.h"
 #include "packager/import/mapping.h"
 #include "packager/import/onnx.h"
-#include "packager/model_folder/model_folder.h"
 #include "schema/validate.h"
 
 namespace mlc::compile {
@@ -76,7 +75,7 @@ std::map<std::string, const model::Model*> Sources::programs() const {
 
 Result<Digest> Sources::digest() const {
   MLC_ASSIGN(const auto first, import::map_file(file));
-  if (!are_named) return sha256(first->bytes);
+  if (models.size() == 1 && !are_named) return sha256(first->bytes);
   std::vector<std::byte> digests;
   const auto add = [&](Bytes bytes) {
     const Digest one = sha256(bytes);
@@ -85,6 +84,7 @@ Result<Digest> Sources::digest() const {
   };
   add(first->bytes);
   for (const SourceModel& source : models) {
+    if (source.file == file) continue;
     MLC_ASSIGN(const auto mapped, import::map_file(source.file));
     add(mapped->bytes);
   }
@@ -115,10 +115,12 @@ Result<Sources> load_sources(const std::string& path, const std::string& pipelin
     MLC_ASSIGN(sources.file, model_folder::model_file(path));
   }
   MLC_ASSIGN(model::Model model, import::import_onnx(sources.file));
+  std::vector<model_folder::Program> more;
   if (is_folder && pipeline_path.empty()) {
-    MLC_ASSIGN(sources.pipelines, pipelines_of_folder(path, model));
+    MLC_ASSIGN(sources.pipelines, pipelines_of_folder(path, model, more));
   }
   sources.models.push_back({kMainProgram, sources.file, std::move(model)});
+  for (model_folder::Program& program : more) sources.models.push_back({program.name, program.file, std::move(program.model)});
   return sources;
 }
 

@@ -23,13 +23,13 @@ struct SourceModel {
 
 struct Sources {
   std::string file;                 // the model, the one in the folder, or the pipeline
-  std::vector<SourceModel> models;  // in the order of their names; one that no pipeline names is "main"
+  std::vector<SourceModel> models;  // in the order of their names; one that no pipeline names is "main", and layers of its folder are behind it
   bool are_named = false;           // by the pipeline
   PipelineFiles pipelines;          // empty without
 
   // By the names of their programs. Valid as long as this.
   std::map<std::string, const model::Model*> programs() const;
-  // SHA-256 of the file; where a pipeline names models, that of its digest and theirs, one behind the other.
+  // SHA-256 of the file; where there are several models, that of its digest and theirs, one behind the other.
   Result<Digest> digest() const;
 };
 

@@ -28,6 +28,7 @@ bool takes(const pipeline::Value& input, Bytes first) {
   const io::Media media = io::media_of(first);
   switch (input.kind) {
     case ValueKind::Strings: return media == io::Media::Unknown && std::find(first.begin(), first.end(), std::byte{0}) == first.end();
+    case ValueKind::Bytes: return true;
     case ValueKind::Media: return std::find(input.accept.begin(), input.accept.end(), io::media_type(media)) != input.accept.end();
     default: return media == io::Media::Npy || media == io::Media::Zip;
   }
@@ -36,9 +37,17 @@ bool takes(const pipeline::Value& input, Bytes first) {
 Result<std::vector<NamedTensor>> decoded(const FilesTask& task, const ListedFile& file, int open, InputMemory& memory) {
   const io::DecodeLimits limits = memory.for_files();
   const std::string where = file.path == "-" ? "standard input" : "'" + file.path + "'";
-  MLC_ASSIGN(HostBuffer bytes, io::read_open_file(open, file.path, limits.all ? limits.memory : UINT64_MAX));
-  memory.take_files(bytes.size());
-  MLC_ASSIGN(io::LoadedInput input, io::load_bytes(std::move(bytes), "", where, memory.for_files()));
+  const uint64_t most = limits.all ? limits.memory : UINT64_MAX;
+  io::LoadedInput input;
+  if (const auto ends = task.target.pipeline->ends_of("")) {
+    MLC_ASSIGN(io::FileEnds found, io::read_file_ends(open, file.path, ends->first, ends->last, most));
+    memory.take_files(found.bytes.size());
+    input = mlio::of_ends(std::move(found));
+  } else {
+    MLC_ASSIGN(HostBuffer bytes, io::read_open_file(open, file.path, most));
+    memory.take_files(bytes.size());
+    MLC_ASSIGN(input, io::load_bytes(std::move(bytes), "", where, memory.for_files()));
+  }
   std::vector<pipeline::GivenInput> given;
   mlio::give(input_of(task).name, input, given);
   MLC_ASSIGN(std::vector<NamedTensor> made, task.target.pipeline->before(std::move(given), memory.for_files()));

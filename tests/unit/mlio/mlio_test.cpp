@@ -327,6 +327,48 @@ TEST_CASE("A run gives boxes with labels, and a picture that shows them as the b
   mlio().release(pipeline);
 }
 
+TEST_CASE("A file of any kind may be given without the bytes between its ends") {
+  MlcModel m{{{"pipeline.json",
+               R"({"mlc_pipeline": 1, "inputs": {"file": {"accept": ["application/octet-stream"]}}, "steps": [
+                   {"op": "file_bytes", "in": "file", "fill": 0, "parts": [{"of": "start", "within": 3, "strip": "none", "length": 2}, {"of": "end", "within": 2, "strip": "none", "length": 2}], "out": "numbers"},
+                   {"op": "run", "program": "default", "in": {"numbers": "numbers"}, "out": {"scores": "scores"}}],
+                  "outputs": ["scores"]})"}}};
+  MlioPipeline* pipeline = nullptr;
+  MlioAnswers* answers = nullptr;
+  MlioError* error = nullptr;
+  REQUIRE_MESSAGE(mlio().open(&fake(), &m, nullptr, &pipeline, &error) == MLC_OK, mlio().error_text(error));
+  auto input = sized<MlioInput>();
+  REQUIRE(mlio().input(pipeline, 0, &input) == MLC_OK);
+  CHECK((!input.is_array && input.first_bytes == 3 && input.last_bytes == 2));
+  MlcSession session;
+  MlioGiven whole{}, ends{};
+  whole.file = {"\x93NUMPY, a file of any kind", 26};
+  ends.file = {"\x93NUnd", 5}, ends.gap_at = 3, ends.gap = 21;
+  for (const MlioGiven& given : {whole, ends}) {
+    REQUIRE_MESSAGE(mlio().run(pipeline, &session, nullptr, &given, 1, &answers, &error) == MLC_OK, mlio().error_text(error));
+    auto answer = sized<MlioAnswer>();
+    REQUIRE(mlio().answer(answers, 0, &answer) == MLC_OK);
+    const int32_t expected[] = {0x93, 'N', 'n', 'd'};
+    REQUIRE(answer.array.bytes == sizeof expected);
+    CHECK(std::memcmp(answer.array.data, expected, sizeof expected) == 0);
+    mlio().answers_release(answers);
+  }
+  ends.gap_at = 2;
+  CHECK(mlio().run(pipeline, &session, nullptr, &ends, 1, &answers, &error) == MLC_USAGE);
+  mlio().error_release(error);
+  ends.gap_at = 6;
+  CHECK(mlio().run(pipeline, &session, nullptr, &ends, 1, &answers, &error) == MLC_USAGE);
+  mlio().error_release(error);
+  mlio().release(pipeline);
+
+  Open o;
+  REQUIRE(mlio().input(o.pipeline, 0, &input) == MLC_OK);
+  CHECK((input.first_bytes == 0 && input.last_bytes == 0));
+  CHECK(mlio().run(o.pipeline, &session, nullptr, &ends, 1, &answers, &error) == MLC_INPUT_MISMATCH);
+  CHECK(std::string(mlio().error_message(error)).find("bytes are left out, and all of them are needed") != std::string::npos);
+  mlio().error_release(error);
+}
+
 TEST_CASE("What does not fit is an error with number, facts and help") {
   Open o;
   MlcSession session;

@@ -190,3 +190,64 @@ TEST_CASE("pooling leaves out what the mask does, in the reference") {
   CHECK(pooled(Pool::How::First) == std::vector<float>{1, 2, 0, 0});
   CHECK(pooled(Pool::How::Last) == std::vector<float>{3, 4, 0, 0});
 }
+
+TEST_CASE("a long text becomes windows that overlap, and each says of which text it is and where its tokens stand") {
+  Tokenize step = step_of({kIds, kMask, Tokenize::Part::Texts, Tokenize::Part::Offsets, Tokenize::Part::Positions});
+  step.truncates = step.overlaps = true, step.max = 4, step.stride = 1;
+  const auto made = tokens(step, {"a a unaffable", "", "a"});
+  REQUIRE_MESSAGE(made.ok(), made.status().text());
+  CHECK((*made)[0].shape == Shape{6, 4});
+  CHECK(numbers((*made)[0]) == Numbers{2, 9, 9, 3, 2, 9, 4, 3, 2, 4, 5, 3, 2, 5, 6, 3, 2, 3, 0, 0, 2, 9, 3, 0});
+  CHECK(numbers((*made)[1]) == Numbers{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 0});
+  CHECK((*made)[2].shape == Shape{6});
+  CHECK(numbers((*made)[2]) == Numbers{0, 0, 0, 0, 1, 2});
+  CHECK((*made)[3].shape == Shape{6, 4, 2});
+  CHECK(Numbers(numbers((*made)[3])).size() == 48);
+  CHECK(std::vector<int64_t>((*made)[3].as<int64_t>().begin(), (*made)[3].as<int64_t>().begin() + 16) == Numbers{0, 0, 0, 1, 2, 3, 0, 0, 0, 0, 2, 3, 4, 6, 0, 0});
+  CHECK(numbers((*made)[4]) == Numbers{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 0, 0, 0, 1, 2, 0});
+  step.max = 2, step.stride = 0;
+  CHECK(tokens(step, {"a a"}).status().text().find("the length is 2, which leaves no token of a text for its parts") != std::string::npos);
+  step.max = 4, step.stride = 2;
+  CHECK(tokens(step, {"a a a"}).status().text().find("the stride is 2, expected less than the 2 tokens that remain of a text") != std::string::npos);
+  CHECK(tokens(step, {"a a"}).ok());
+  io::DecodeLimits small;
+  small.memory = 1 << 20;
+  std::string many;
+  for (int k = 0; k < 500; ++k) many += "a ";
+  step.max = 400, step.stride = 397;
+  CHECK(tokens(step, {many}, small).status().code == Code::Resource);
+}
+
+TEST_CASE("without windows each row is its own text") {
+  const auto made = tokens(step_of({kIds, Tokenize::Part::Texts}), {"a", "", "a a"});
+  REQUIRE(made.ok());
+  CHECK(numbers((*made)[1]) == Numbers{0, 1, 2});
+}
+
+TEST_CASE("rows of windows become one row of each text") {
+  const float values[] = {1, 2, 3, 4, 5, 9, NAN, 7, 8, 1, 2, 3};
+  const int64_t texts[] = {0, 0, 1, 2, 2, 2};
+  const auto rows = HostTensor::from(DType::F32, {6, 2, 1}, std::span<const float>(values));
+  const auto of = HostTensor::from(DType::I64, {6}, std::span<const int64_t>(texts));
+  AnswerBudget budget;
+  const auto joined = [&](JoinWindows::How how) {
+    const auto made = join_windows({how}, *rows, *of, budget);
+    REQUIRE_MESSAGE(made.ok(), made.status().text());
+    CHECK(made->shape == Shape{3, 2, 1});
+    return std::vector<float>(made->as<float>().begin(), made->as<float>().end());
+  };
+  const std::vector<float> mean = joined(JoinWindows::How::Mean), most = joined(JoinWindows::How::Max);
+  CHECK(std::vector<float>(mean.begin(), mean.begin() + 4) == std::vector<float>{2, 3, 5, 9});
+  CHECK(std::isnan(mean[4]));
+  CHECK(mean[5] == static_cast<float>(11 / 3.0));
+  CHECK(std::vector<float>(most.begin(), most.begin() + 4) == std::vector<float>{3, 4, 5, 9});
+  CHECK(std::isnan(most[4]));
+  CHECK(most[5] == 7);
+  const int64_t wrong[] = {0, 2, 2, 2, 2, 2};
+  const auto gap = HostTensor::from(DType::I64, {6}, std::span<const int64_t>(wrong));
+  CHECK(join_windows({}, *rows, *gap, budget).status().message == "step 'join_windows': window 1 is of text 2, and the one before it of 0");
+  const auto few = HostTensor::from(DType::I64, {5}, std::span<const int64_t>(texts, 5));
+  CHECK(join_windows({}, *rows, *few, budget).status().message.find("takes f32 [windows, ...] and the number of each window's text") != std::string::npos);
+  AnswerBudget little(8);
+  CHECK(join_windows({}, *rows, *of, little).status().code == Code::Resource);
+}
