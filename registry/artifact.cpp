@@ -27,14 +27,22 @@ Result<Descriptor> chosen_of_index(const Manifest& index, const Reference& refer
   return no_container(reference, "an index of " + counted(index.manifests.size(), "manifest") + ", none of which is a model's");
 }
 
-Result<Descriptor> layer_of(const Manifest& manifest, const Reference& reference) {
-  std::vector<Descriptor> found;
-  for (const Descriptor& layer : manifest.layers)
-    if (layer.media_type == kModelWeightType) found.push_back(layer);
-  if (found.size() == 1) return found.front();
+// The file itself, or an image with one uncompressed layer around it.
+Status find_layer(const Manifest& manifest, const Reference& reference, Artifact& out) {
+  std::vector<Descriptor> files, tars;
+  for (const Descriptor& layer : manifest.layers) {
+    if (layer.media_type == kModelWeightType) files.push_back(layer);
+    if (layer.media_type == kImageLayerType) tars.push_back(layer);
+  }
+  out.is_tar = files.empty() && tars.size() == 1;
+  if (out.is_tar || files.size() == 1) {
+    out.blob = out.is_tar ? tars.front() : files.front();
+    return ok();
+  }
   std::string types;
   for (size_t k = 0; k < std::min<size_t>(manifest.layers.size(), 4); ++k) types += (k == 0 ? "" : " ") + cli::printable(manifest.layers[k].media_type);
-  return no_container(reference, counted(found.size(), "layer") + " of " + std::string(kModelWeightType) + ", 1 expected" + (types.empty() ? "" : "; it has " + types));
+  return no_container(reference, counted(files.size(), "layer") + " of " + std::string(kModelWeightType) + ", 1 expected, or 1 of " + std::string(kImageLayerType) +
+                                     (types.empty() ? "" : "; it has " + types));
 }
 
 std::string annotation(const Manifest& manifest, std::string_view key) {
@@ -56,7 +64,7 @@ Result<Artifact> find_artifact(Client& client, const Reference& reference) {
     MLC_ASSIGN(out.manifest, parse_manifest(out.fetched.text));
     if (out.manifest.is_index) return no_container(reference, "an index in an index");
   }
-  MLC_ASSIGN(out.blob, layer_of(out.manifest, reference));
+  MLC_RETURN_IF_ERROR(find_layer(out.manifest, reference, out));
   const std::string root = annotation(out.manifest, kRootAnnotation);
   out.root = parse_digest(root);
   if (!root.empty() && !out.root) return Status(kRegistryFailed, "the manifest of {} has the root '{}', sha256: and 64 hex digits expected", reference.text(), cli::printable(root.substr(0, 100)));

@@ -17,6 +17,7 @@ struct Artifact {
   Digest named{};           // what the reference leads to: that manifest, or the index that names it
   Manifest manifest;
   Descriptor blob;          // the layer with the file
+  bool is_tar = false;      // in which it is models/model.mlc; else it is the file
   // What the annotations say of the file; nothing vouches for them unless the reference names a digest.
   std::optional<Digest> root;
   std::string id, version, variants;

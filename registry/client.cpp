@@ -75,6 +75,13 @@ std::string base_url(const std::string& host, const ClientOptions& options) {
   return (options.plain_http || is_loopback(host) ? "http://" : "https://") + host;
 }
 
+// Link: <...>; rel="next"
+std::optional<std::string> next_page(const std::string& url, const std::string& link) {
+  const size_t begin = link.find('<'), end = link.find('>');
+  if (begin == std::string::npos || end == std::string::npos || end < begin || link.find("next", end) == std::string::npos) return std::nullopt;
+  return resolved(url, link.substr(begin + 1, end - begin - 1));
+}
+
 // What one answer with bytes of a blob may be.
 struct RangeCheck {
   const Descriptor& blob;
@@ -111,6 +118,10 @@ Client::Client(std::string host, const ClientOptions& options)
     : host_(std::move(host)), options_(options), base_(base_url(host_, options)), http_(options.timeout) {}
 
 std::string Client::url(const std::string& repository, std::string_view what) const { return base_ + "/v2/" + repository + "/" + std::string(what); }
+
+std::string Client::manifest_name(const std::string& repository, const std::string& object) const {
+  return host_ + "/" + repository + (parse_digest(object) ? "@" : ":") + object;
+}
 
 Status Client::refused(const Answer& answer, const std::string& what) const {
   if (answer.status == 0) return Status(kRegistryFailed, "no answer from {}: {}", host_, answer.why_not_whole);
@@ -238,13 +249,14 @@ Result<Answer> Client::send(Request request, const std::string& repository, Acce
 
 // ---- Manifests
 
-Result<FetchedManifest> Client::manifest(const std::string& repository, const std::string& object) {
+Result<std::optional<FetchedManifest>> Client::manifest_if_there(const std::string& repository, const std::string& object) {
   Request request;
   request.url = url(repository, "manifests/" + object);
   request.headers["Accept"] = std::string(kManifestType) + ", " + std::string(kIndexType) + ", " + std::string(kDockerManifestType) + ", " + std::string(kDockerIndexType);
   request.body_limit = kMaxManifestBytes;
   MLC_ASSIGN(Answer answer, send(std::move(request), repository, Access::Pull));
-  const std::string what = host_ + "/" + repository + (parse_digest(object) ? "@" : ":") + object;
+  const std::string what = manifest_name(repository, object);
+  if (answer.status == 404) return std::optional<FetchedManifest>();
   if (!answer.is_success()) return refused(answer, what);
   if (!answer.is_whole) return Status(kRegistryFailed, "{}: the manifest was cut off: {}", what, answer.why_not_whole);
   received_ += answer.body.size();
@@ -256,7 +268,35 @@ Result<FetchedManifest> Client::manifest(const std::string& repository, const st
       return Status(Code::BadSignature, 3102, "the manifest of {} is another one than its digest says", what)
           .fact("expected  " + digest_text(*expected))
           .fact("found     " + digest_text(out.digest));
-  return out;
+  return std::optional(std::move(out));
+}
+
+Result<FetchedManifest> Client::manifest(const std::string& repository, const std::string& object) {
+  MLC_ASSIGN(auto found, manifest_if_there(repository, object));
+  if (!found) return Status(kRegistryFailed, "{} is not at {}", manifest_name(repository, object), host_);
+  return std::move(*found);
+}
+
+Result<std::vector<std::string>> Client::listed_referrers(const std::string& repository, const Digest& subject) {
+  std::vector<std::string> pages;
+  for (std::string next = url(repository, "referrers/" + digest_text(subject)); !next.empty();) {
+    if (pages.size() == kMaxPages) return Status(kRegistryFailed, "{} lists referrers on more than {} pages", host_, kMaxPages);
+    Request request;
+    request.url = next;
+    request.headers["Accept"] = kIndexType;
+    request.body_limit = kMaxManifestBytes;
+    MLC_ASSIGN(Answer answer, send(std::move(request), repository, Access::Pull));
+    // Registries of before answer 404, and some what they answer to any path that they do not know.
+    if (answer.status == 404 || answer.status == 400 || answer.status == 405) return pages;
+    if (!answer.is_success()) return refused(answer, "the listing of referrers");
+    if (!answer.is_whole) return Status(kRegistryFailed, "the listing of referrers was cut off: {}", answer.why_not_whole);
+    received_ += answer.body.size();
+    const auto more = next_page(next, answer.header("link"));
+    if (more && origin_of(*more) != origin_of(base_)) return Status(kRegistryFailed, "{} continues its listing of referrers elsewhere", host_);
+    next = more.value_or("");
+    pages.push_back(std::move(answer.body));
+  }
+  return pages;
 }
 
 Status Client::put_manifest(const std::string& repository, const std::string& object, std::string_view media_type, std::string_view text) {

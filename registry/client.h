@@ -23,7 +23,7 @@ struct ClientOptions {
   uint32_t timeout = 60;    // seconds without a byte
 };
 
-inline constexpr int kMaxRedirects = 5, kMaxAttempts = 5;
+inline constexpr int kMaxRedirects = 5, kMaxAttempts = 5, kMaxPages = 64;
 inline constexpr uint32_t kMaxRetryAfter = 60;  // seconds
 
 enum class Access : uint8_t { Pull, Push };
@@ -51,6 +51,10 @@ class Client {
   // Of at most kMaxManifestBytes. NotFound where there is none. With a digest as `object` the text has it, else BadSignature; a digest that
   // the registry states for a tag is compared as well.
   [[nodiscard]] Result<FetchedManifest> manifest(const std::string& repository, const std::string& object);
+  // None where there is no such manifest.
+  [[nodiscard]] Result<std::optional<FetchedManifest>> manifest_if_there(const std::string& repository, const std::string& object);
+  // The indexes that the registry's own listing of referrers has, a page each; none where it has no listing.
+  [[nodiscard]] Result<std::vector<std::string>> listed_referrers(const std::string& repository, const Digest& subject);
   [[nodiscard]] Status put_manifest(const std::string& repository, const std::string& object, std::string_view media_type, std::string_view text);
 
   [[nodiscard]] Result<bool> has_blob(const std::string& repository, const Descriptor& blob, Access access);
@@ -68,6 +72,7 @@ class Client {
   [[nodiscard]] uint64_t bytes_sent() const { return sent_; }
 
  private:
+  std::string manifest_name(const std::string& repository, const std::string& object) const;
   std::string url(const std::string& repository, std::string_view what) const;
   // One request, with what it takes to be heard: credentials, redirects of what is read, and patience.
   [[nodiscard]] Result<Answer> send(Request request, const std::string& repository, Access access);

@@ -1,5 +1,6 @@
 #include "registry/commands.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "base/cli/program.h"
@@ -17,7 +18,7 @@ using cli::Report;
 
 // What each command is given that talks to a registry.
 struct Flags {
-  std::string reference, file, output, policy;
+  std::string reference, file, output, policy, shape = "modelpack", as, tag = "latest";
   std::vector<std::string> from;
   uint32_t timeout = 60, request_mib = kRequestBytes >> 20;
   bool plain_http = false, force = false, as_json = false;
@@ -33,8 +34,23 @@ std::string megabytes(uint64_t bytes) {
 
 std::string pinned(const Reference& reference, const Digest& digest) { return reference.repository_text() + "@" + digest_text(digest); }
 
+const std::vector<std::string> kShapes = {"modelpack", "image", "both"};  // in the order of ShapeKind
+
+ShapeKind shape_named(const std::string& name) { return static_cast<ShapeKind>(std::find(kShapes.begin(), kShapes.end(), name) - kShapes.begin()); }
+
+Result<Report> run_export(const Flags& flags) {
+  const ExportOptions options{flags.file, flags.output, flags.tag, flags.as == "modelcar" ? ShapeKind::Image : ShapeKind::Modelpack};
+  MLC_ASSIGN(const PushResult result, export_layout(options));
+  Report report;
+  report.text = "exported " + flags.output + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + "\ndigest   " + digest_text(result.manifest) +
+                "\nblob     " + digest_text(result.blob) + "   " + megabytes(result.bytes) + "\nroot     " + digest_text(result.root) + "\n";
+  report.json = {{"folder", flags.output}, {"tag", flags.tag}, {"digest", digest_text(result.manifest)}, {"blob", digest_text(result.blob)},
+                 {"root", digest_text(result.root)}, {"id", result.id}, {"version", std::to_string(result.version)}, {"bytes", result.bytes}};
+  return report;
+}
+
 Result<Report> run_push(const Flags& flags) {
-  PushOptions options{flags.file, {}, uint64_t{flags.request_mib} << 20, flags.client()};
+  PushOptions options{flags.file, {}, shape_named(flags.shape), uint64_t{flags.request_mib} << 20, flags.client()};
   MLC_ASSIGN(options.reference, parse_reference(flags.reference));
   MLC_ASSIGN(const PushResult result, push(options));
   Report report;
@@ -113,6 +129,7 @@ void add_registry_commands(cli::Program& program) {
                                                   tool + "push cat.mlc registry.example.org/acme/cat:2\n" + tool + "push cat.mlc localhost:5000/acme/cat\n", flags->as_json);
     push.add_option("file", flags->file, "container").required();
     push.add_option("reference", flags->reference, "HOST[:PORT]/REPOSITORY[:TAG]; the tag latest, if none is named").required();
+    push.add_option("--shape", flags->shape, "modelpack: the file as it is; image: in a layer that container engines mount; both").one_of(kShapes).shows_default();
     push.add_option("--request-mib", flags->request_mib, "MiB that one request may carry; a larger file goes in pieces").within(1, 4096).shows_default();
     add_client_options(push, *flags);
     set_run(push, flags, run_push);
@@ -129,6 +146,16 @@ void add_registry_commands(cli::Program& program) {
     pull.add_flag("--force", flags->force, "replace an output that is no container");
     add_client_options(pull, *flags);
     set_run(pull, flags, run_pull);
+  }
+  {
+    auto flags = std::make_shared<Flags>();
+    const cli::Command layout = program.add_command("export", "write a container as an OCI image layout",
+                                                    tool + "export cat.mlc --as oci-layout -o cat-layout\n" + tool + "export cat.mlc --as modelcar -o cat-image\n", flags->as_json);
+    layout.add_option("file", flags->file, "container").required();
+    layout.add_option("--as", flags->as, "oci-layout: the file as it is, a ModelPack artifact; modelcar: an image with it").one_of({"oci-layout", "modelcar"}).required();
+    layout.add_option("-o,--output", flags->output, "folder, new or empty").required();
+    layout.add_option("--tag", flags->tag, "its name in the layout").shows_default();
+    set_run(layout, flags, run_export);
   }
   {
     auto flags = std::make_shared<Flags>();

@@ -1,4 +1,4 @@
-// push, pull and resolve.
+// push, pull, export and resolve.
 #pragma once
 
 namespace mlc::cli {

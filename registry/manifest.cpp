@@ -9,7 +9,7 @@ namespace {
 
 using Kind = JsonValue::Kind;
 constexpr JsonLimits kManifestLimits{kMaxManifestBytes, 32, 1u << 17};
-constexpr size_t kMaxField = 4096;  // of a media type or an annotation's value is more: those are shown to nobody
+constexpr size_t kMaxField = 4096;
 
 Status bad_manifest(const std::string& why) { return Status(kRegistryFailed, "the manifest cannot be used: " + why); }
 
@@ -50,6 +50,10 @@ Result<Descriptor> read_descriptor(const JsonValue& value, std::string_view what
   if (!size || *size > kMaxBlobBytes) return bad_manifest(std::string(what) + " has no size, or one beyond " + std::to_string(kMaxBlobBytes) + " bytes");
   out.size = *size;
   MLC_RETURN_IF_ERROR(read_annotations(value, out.annotations));
+  if (const JsonValue* platform = value.find("platform"); platform != nullptr && platform->is(Kind::Object)) {
+    MLC_RETURN_IF_ERROR(read_text(*platform, "os", kMaxField, out.os));
+    MLC_RETURN_IF_ERROR(read_text(*platform, "architecture", kMaxField, out.architecture));
+  }
   return out;
 }
 
@@ -78,6 +82,7 @@ cli::Json descriptor_json(const Descriptor& descriptor) {
   json["digest"] = digest_text(descriptor.digest);
   json["size"] = descriptor.size;
   if (!descriptor.annotations.empty()) json["annotations"] = descriptor.annotations;
+  if (!descriptor.os.empty() || !descriptor.architecture.empty()) json["platform"] = {{"architecture", descriptor.architecture}, {"os", descriptor.os}};
   return json;
 }
 

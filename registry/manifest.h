@@ -42,6 +42,7 @@ struct Descriptor {
   uint64_t size = 0;
   std::string artifact_type;
   Annotations annotations;
+  std::string os, architecture;  // of `platform`
 
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };

@@ -10,6 +10,7 @@
 #include "base/counted.h"
 #include "packager/container/output_file.h"
 #include "registry/leaves.h"
+#include "registry/tar.h"
 #include "runtime/container/container.h"
 #include "runtime/container/header.h"
 #include "runtime/container/source.h"
@@ -88,7 +89,6 @@ class Puller {
 
   Status run() {
     MLC_RETURN_IF_ERROR(load_trust());
-    MLC_RETURN_IF_ERROR(out_.set_size(blob_.size));
     MLC_RETURN_IF_ERROR(fetch_head());
     if (result_.is_whole) MLC_RETURN_IF_ERROR(fetch_whole());
     MLC_RETURN_IF_ERROR(decide());
@@ -111,19 +111,57 @@ class Puller {
     return ok();
   }
 
-  // Bytes of the blob to where they lie in the file. Not whole: one more time, from where it ended.
-  Status fetch_to_file(uint64_t begin, uint64_t end) {
+  // Bytes of the blob, in order. What was cut goes on where it ended.
+  Status fetch(uint64_t begin, uint64_t end, const std::function<Status(uint64_t at, Bytes bytes)>& sink) {
     for (int cuts = 0; begin < end && !result_.is_whole;) {
       const uint64_t before = begin;
       ++result_.requests;
       MLC_ASSIGN(const RangeAnswer answer, client_.blob_range(options_.reference.repository, blob_, begin, end - begin, [&](Bytes bytes) {
         const uint64_t at = begin;
         begin += bytes.size();
-        return out_.write_at(at, bytes);
+        return sink(at, bytes);
       }));
       if (!answer.is_range) result_.is_whole = true;
       else if (!answer.is_whole) MLC_RETURN_IF_ERROR(was_cut(answer, begin > before, cuts));
     }
+    return ok();
+  }
+  // [begin, end) of the file.
+  Status fetch_to_file(uint64_t begin, uint64_t end) {
+    return fetch(file_begin_ + begin, file_begin_ + end, [&](uint64_t at, Bytes bytes) { return take(at, bytes); });
+  }
+
+  // With the first bytes of the blob it is known where the file lies in it; a tar has something around it, which its digest covers too.
+  Status locate(std::vector<std::byte> head) {
+    file_begin_ = 0;
+    file_size_ = blob_.size;
+    if (result_.artifact.is_tar) {
+      MLC_ASSIGN(const TarPlace place, find_in_tar(head, blob_.size));
+      file_begin_ = place.offset;
+      file_size_ = place.size;
+    }
+    result_.bytes = file_size_;
+    before_.assign(head.begin(), head.begin() + static_cast<ptrdiff_t>(file_begin_));
+    behind_.assign(blob_.size - file_begin_ - file_size_, std::byte{0});
+    MLC_RETURN_IF_ERROR(out_.set_size(file_size_));
+    return take(0, head);
+  }
+
+  // Bytes of the blob from `at` on to where they belong.
+  Status take(uint64_t at, Bytes bytes) {
+    const uint64_t file_end = file_begin_ + file_size_;
+    if (at < file_begin_) {
+      const auto known = static_cast<size_t>(std::min<uint64_t>(bytes.size(), file_begin_ - at));
+      bytes = bytes.subspan(known);
+      at += known;
+    }
+    if (at < file_end && !bytes.empty()) {
+      const auto inside = static_cast<size_t>(std::min<uint64_t>(bytes.size(), file_end - at));
+      MLC_RETURN_IF_ERROR(out_.write_at(at - file_begin_, bytes.first(inside)));
+      bytes = bytes.subspan(inside);
+      at += inside;
+    }
+    std::copy(bytes.begin(), bytes.end(), behind_.begin() + static_cast<ptrdiff_t>(bytes.empty() ? 0 : at - file_end));
     return ok();
   }
 
@@ -135,34 +173,45 @@ class Puller {
 
   // What the signature covers, and the signature: everything that the policy is asked about lies in these bytes.
   Status fetch_head() {
-    const uint64_t first = std::min(kHeadBytes, blob_.size);
-    MLC_RETURN_IF_ERROR(fetch_to_file(0, first));
-    if (result_.is_whole || first == blob_.size) return ok();
+    std::vector<std::byte> head;
+    MLC_RETURN_IF_ERROR(fetch(0, std::min(kHeadBytes, blob_.size), [&](uint64_t, Bytes bytes) {
+      head.insert(head.end(), bytes.begin(), bytes.end());
+      return ok();
+    }));
+    if (result_.is_whole) return ok();
+    const uint64_t in_head = head.size();
+    MLC_RETURN_IF_ERROR(locate(std::move(head)));
+    MLC_RETURN_IF_ERROR(fetch(std::max(in_head, file_begin_ + file_size_), blob_.size, [&](uint64_t at, Bytes bytes) { return take(at, bytes); }));
+    head_end_ = std::min(in_head - file_begin_, file_size_);
+    if (result_.is_whole || head_end_ == file_size_) return ok();
     MLC_ASSIGN(const auto source, container::open_descriptor(out_.descriptor(), name()));
     std::array<std::byte, format::kHeaderLen> page{};
     MLC_RETURN_IF_ERROR(source->read(0, page));
     const auto header = container::parse_header(page);
     if (!header.ok()) return ok();  // the reader of containers says what it is instead
     const uint64_t manifest_end = header->manifest_off + header->manifest_len;
-    if (header->body_size > blob_.size || header->leaves_off > header->body_size || manifest_end > header->leaves_off) return ok();  // likewise
-    if (blob_.size - header->leaves_off > kMostTail + blob_.size / 16)
-      return Status(Code::Malformed, "{}: leaf tables and signature are said to have {} bytes of {}", name(), blob_.size - header->leaves_off, blob_.size);
-    MLC_RETURN_IF_ERROR(fetch_to_file(first, manifest_end));
-    return fetch_to_file(std::max(first, header->leaves_off), blob_.size);
+    if (header->body_size > file_size_ || header->leaves_off > header->body_size || manifest_end > header->leaves_off) return ok();  // likewise
+    if (file_size_ - header->leaves_off > kMostTail + file_size_ / 16)
+      return Status(Code::Malformed, "{}: leaf tables and signature are said to have {} bytes of {}", name(), file_size_ - header->leaves_off, file_size_);
+    MLC_RETURN_IF_ERROR(fetch_to_file(head_end_, manifest_end));
+    return fetch_to_file(std::max(head_end_, header->leaves_off), file_size_);
   }
 
   // A registry without ranges: in one stream, in order, and once more if the bytes are wrong.
   Status fetch_whole() {
     Digest found{};
+    const uint64_t first = std::min(kHeadBytes, blob_.size);
     for (int attempt = 0, cuts = 0; attempt < 2;) {
       Sha256 sha;
       uint64_t at = 0;
+      std::vector<std::byte> head;
       ++result_.requests;
-      MLC_ASSIGN(const RangeAnswer answer, client_.blob(options_.reference.repository, blob_, [&](Bytes bytes) {
+      MLC_ASSIGN(const RangeAnswer answer, client_.blob(options_.reference.repository, blob_, [&](Bytes bytes) -> Status {
         sha.update(bytes);
-        const uint64_t here = at;
-        at += bytes.size();
-        return out_.write_at(here, bytes);
+        const uint64_t here = std::exchange(at, at + bytes.size());
+        if (here >= first) return take(here, bytes);
+        head.insert(head.end(), bytes.begin(), bytes.end());
+        return head.size() < first ? ok() : locate(std::move(head));
       }));
       if (!answer.is_whole) {
         MLC_RETURN_IF_ERROR(was_cut(answer, false, cuts));
@@ -208,7 +257,7 @@ class Puller {
   Status fetch_missing() {
     MLC_ASSIGN(const auto source, container::open_descriptor(out_.descriptor(), name()));
     MLC_ASSIGN(std::vector<Leaf> leaves, leaves_of(*container_, *source, manifest_len_));
-    std::erase_if(leaves, [&](const Leaf& leaf) { return leaf.offset + leaf.length <= kHeadBytes && is_there(*source, leaf); });
+    std::erase_if(leaves, [&](const Leaf& leaf) { return leaf.offset + leaf.length <= head_end_ && is_there(*source, leaf); });
     for (const std::string& path : options_.from) MLC_RETURN_IF_ERROR(reuse(path, leaves));
     std::vector<Leaf> wrong;
     for (const Range& range : ranges_of(leaves, kJoinedGap)) {
@@ -270,7 +319,7 @@ class Puller {
       const uint64_t begin = leaves[before].offset;
       splitter.start_at(begin);
       ++result_.requests;
-      MLC_ASSIGN(const RangeAnswer answer, client_.blob_range(options_.reference.repository, blob_, begin, end - begin, [&](Bytes bytes) { return splitter.take(bytes); }));
+      MLC_ASSIGN(const RangeAnswer answer, client_.blob_range(options_.reference.repository, blob_, file_begin_ + begin, end - begin, [&](Bytes bytes) { return splitter.take(bytes); }));
       if (!answer.is_range) {
         result_.is_whole = true;
         return ok();
@@ -285,12 +334,14 @@ class Puller {
   Status check_all() {
     MLC_ASSIGN(auto source, container::open_descriptor(out_.descriptor(), name()));
     Sha256 sha;
+    sha.update(before_);
     std::vector<std::byte> piece(1u << 20);
-    for (uint64_t at = 0; at < blob_.size; at += piece.size()) {
-      piece.resize(static_cast<size_t>(std::min<uint64_t>(piece.size(), blob_.size - at)));
+    for (uint64_t at = 0; at < file_size_; at += piece.size()) {
+      piece.resize(static_cast<size_t>(std::min<uint64_t>(piece.size(), file_size_ - at)));
       MLC_RETURN_IF_ERROR(source->read(at, piece));
       sha.update(piece);
     }
+    sha.update(behind_);
     if (const Digest found = sha.finish(); found != blob_.digest)
       return Status(Code::BadSignature, 3102, "{}: the file does not match the digest that the manifest names", name())
           .fact("expected  " + digest_text(blob_.digest))
@@ -305,6 +356,9 @@ class Puller {
   container::OutputFile& out_;
   PullResult& result_;
   const Descriptor& blob_;
+  // Where the file lies in the blob, and what is around it there; how much of the file came with the first request.
+  uint64_t file_begin_ = 0, file_size_ = 0, head_end_ = 0;
+  std::vector<std::byte> before_, behind_;
   std::optional<signing::TrustSet> trust_;
   std::optional<signing::VersionMarks> marks_;
   std::unique_ptr<container::Container> container_;
@@ -320,7 +374,6 @@ Result<PullResult> pull(const PullOptions& options) {
   Client client(options.reference.host, options.client);
   PullResult result;
   MLC_ASSIGN(result.artifact, find_artifact(client, options.reference));
-  result.bytes = result.artifact.blob.size;
   MLC_ASSIGN(container::OutputFile out, container::OutputFile::create(options.output));
   {
     Puller puller(options, client, out, result);

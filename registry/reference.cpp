@@ -40,11 +40,6 @@ bool is_repository(std::string_view text) {
   return true;
 }
 
-bool is_tag(std::string_view text) {
-  const auto may_follow = [](char c) { return is_alphanumeric(c) || c == '_' || c == '.' || c == '-'; };
-  return !text.empty() && text.size() <= kMaxTag && text[0] != '.' && text[0] != '-' && std::all_of(text.begin(), text.end(), may_follow);
-}
-
 bool is_port(std::string_view text) {
   return !text.empty() && text.size() <= 5 && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; }) &&
          std::stoul(std::string(text)) <= 65535;
@@ -102,6 +97,11 @@ Status refused(std::string_view text, std::string_view why) {
 }
 
 }  // namespace
+
+bool is_tag(std::string_view text) {
+  const auto may_follow = [](char c) { return is_alphanumeric(c) || c == '_' || c == '.' || c == '-'; };
+  return !text.empty() && text.size() <= kMaxTag && text[0] != '.' && text[0] != '-' && std::all_of(text.begin(), text.end(), may_follow);
+}
 
 std::optional<Digest> parse_digest(std::string_view text) {
   if (!text.starts_with(kDigestPrefix)) return std::nullopt;

@@ -37,6 +37,8 @@ struct Reference {
 [[nodiscard]] std::optional<Digest> parse_digest(std::string_view text);
 [[nodiscard]] std::string digest_text(const Digest& digest);
 
+[[nodiscard]] bool is_tag(std::string_view text);
+
 // The host without its port, and whether it is this machine.
 [[nodiscard]] bool is_loopback(std::string_view host_and_port);
 

@@ -1,8 +1,10 @@
-// What a container looks like in a registry: the manifest and the config around it (spec/registry.md, section 2). Equal files give equal
+// What a container looks like in a registry: manifests and configs around it (spec/registry.md, section 2). Equal files give equal
 // bytes: there are no times and no names of files in them.
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "registry/manifest.h"
 #include "schema/manifest.h"
@@ -13,18 +15,22 @@ namespace mlc::registry {
 struct Packed {
   const format::Manifest& model;
   Digest root{};
-  Digest digest{};  // SHA-256 of the file
+  Digest digest{};      // SHA-256 of the file
   uint64_t size = 0;
+  Digest tar_digest{};  // and of the tar around it (tar.h), where an image is made
+  uint64_t tar_size = 0;
 };
 
 struct Shape {
   std::string config;
-  Manifest manifest;
+  Manifest manifest;  // with one layer
 };
 
-// One layer, which is the file itself.
+// The layer is the file itself.
 [[nodiscard]] Shape modelpack_shape(const Packed& file);
-
-[[nodiscard]] Annotations annotations_of(const Packed& file);
+// The layer is a tar with the file in it: what mounts images.
+[[nodiscard]] Shape image_shape(const Packed& file);
+// Both: the artifact first, then the image for each of the platforms that have programs here. Texts of the two manifests.
+[[nodiscard]] Manifest index_of_both(const Packed& file, std::string_view artifact, std::string_view image);
 
 }  // namespace mlc::registry

@@ -1,11 +1,14 @@
 """mlpack push, pull and resolve against a registry that does right, and against one that does not: what is not right never becomes a file."""
 import base64
+import gzip
+import io
 import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import tarfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 from json_test import Fields  # noqa: E402
@@ -146,7 +149,8 @@ def fields_are_those_of_the_page(t):
         fields.look(t.json("mlpack", "resolve", p.reference))
         fields.look(p.pull(reference="nothing", code=2))
         fields.look(t.json("mlpack", "push", "s.mlc", "nothing", code=2))
-    assert not {name: fields.unseen(name) for name in ("push", "resolve") if fields.unseen(name)}
+        fields.look(t.json("mlpack", "export", "s.mlc", "--as", "oci-layout", "-o", "layout"))
+    assert not {name: fields.unseen(name) for name in ("push", "resolve", "export") if fields.unseen(name)}
     assert fields.unseen("pull") <= {"warnings[]"}, fields.unseen("pull")
 
 
@@ -489,6 +493,105 @@ def a_signal_leaves_nothing(t):
         assert process.wait() == -15 and started and names(t) == before
 
 
+# ---- Images and layouts
+
+def layer_of(registry, reference):
+    manifest = json.loads(registry.manifests[REPOSITORY][reference][1])
+    return registry.blobs[REPOSITORY][manifest["layers"][0]["digest"]], manifest
+
+
+def images_hold_the_file_in_a_tar(t):
+    with Pushed(t) as p:
+        image = t.json("mlpack", "push", "s.mlc", p.reference.replace(":2", ":image"), "--shape", "image")
+        tar, manifest = layer_of(p.registry, "image")
+        with tarfile.open(fileobj=io.BytesIO(tar)) as opened:
+            members = [(m.name, m.size, m.mode, m.mtime, m.uid, m.gid, m.uname, m.isdir()) for m in opened]
+            assert members == [("models", 0, 0o755, 0, 0, 0, "", True), ("models/model.mlc", len(p.data), 0o444, 0, 0, 0, "", False)], members
+            assert opened.extractfile("models/model.mlc").read() == p.data
+        config = json.loads(p.registry.blobs[REPOSITORY][manifest["config"]["digest"]])
+        assert manifest["config"]["mediaType"] == "application/vnd.oci.image.config.v1+json" and config["rootfs"]["diff_ids"] == [digest_of(tar)] == [image["blob"]]
+        assert "artifactType" not in manifest and manifest["annotations"]["mlc.root"] == p.pushed["root"]
+        for gives_ranges in (True, False):
+            p.registry.gives_ranges = gives_ranges
+            assert p.pull(reference=p.reference.replace(":2", ":image"))["bytes"] == len(p.data)
+        p.registry.gives_ranges = True
+        old = t.json("mlpack", "pull", p.reference.replace(":2", ":image"), "--from", "s.mlc", "-o", "s.mlc")
+        assert old["bytes_reused"] >= 2_400_000 and old["bytes_fetched"] < 200_000, old
+        both = t.json("mlpack", "push", "s.mlc", p.reference.replace(":2", ":both"), "--shape", "both")
+        kind, text = p.registry.manifests[REPOSITORY]["both"]
+        entries = json.loads(text)["manifests"]
+        assert kind == "application/vnd.oci.image.index.v1+json" and both["was_there"]
+        assert [entry["digest"] for entry in entries] == [p.pushed["digest"]] + [image["digest"]] * 3, entries
+        assert [entry.get("platform", {}).get("architecture") for entry in entries] == [None, "amd64", "arm64", "riscv64"]
+        p.pull(reference=p.reference.replace(":2", ":both"))
+        p.pull(reference=f"{p.registry.host}/{REPOSITORY}@{both['digest']}")
+
+
+def tars_that_are_none_are_refused(t):
+    with Pushed(t) as p:
+        reference = p.reference.replace(":2", ":image")
+        t.json("mlpack", "push", "s.mlc", reference, "--shape", "image")
+        tar, manifest = layer_of(p.registry, "image")
+
+        def made(*members, **how):
+            out = io.BytesIO()
+            with tarfile.open(fileobj=out, mode="w", **how) as archive:
+                for name, data, kind in members:
+                    info = tarfile.TarInfo(name)
+                    info.size, info.type = len(data), kind
+                    if kind == tarfile.SYMTYPE:
+                        info.linkname = "/etc/passwd"
+                    archive.addfile(info, io.BytesIO(data))
+            return out.getvalue()
+        good = ("models/model.mlc", p.data, tarfile.REGTYPE)
+        sizes = [bytearray(tar) for _ in range(3)]
+        for wrong, text in zip(sizes, (b"77777777777\0", b"\x80" + b"\xff" * 11, b"00000000000\0")):
+            wrong[512 + 124:512 + 136] = text
+            wrong[512 + 148:512 + 156] = b" " * 8
+            wrong[512 + 148:512 + 156] = b"%06o\0 " % sum(wrong[512:1024])
+        cases = [tar[:1024], tar[:700], bytes(4096), gzip.compress(tar), made(("models/other", p.data, tarfile.REGTYPE)), made(("models/model.mlc", b"", tarfile.SYMTYPE)),
+                 made(("a", b"x" * 100_000, tarfile.REGTYPE), good), made(good, ("b", b"y" * 100_000, tarfile.REGTYPE)), made(("./models/model.mlc", p.data, tarfile.REGTYPE)), *map(bytes, sizes)]
+        for wrong in cases:
+            manifest["layers"][0].update(p.registry.put_blob(REPOSITORY, wrong))
+            p.registry.put_manifest(REPOSITORY, "wrong", manifest)
+            for gives_ranges in (True, False):
+                p.registry.gives_ranges = gives_ranges
+                p.pull(reference=p.reference.replace(":2", ":wrong"), code=(4, 30))
+        p.registry.gives_ranges = True
+        manifest["layers"][0].update(p.registry.put_blob(REPOSITORY, made(good, ("b", b"y", tarfile.REGTYPE))))  # what others make
+        p.registry.put_manifest(REPOSITORY, "others", manifest)
+        p.pull(reference=p.reference.replace(":2", ":others"))
+        for offset in (600, len(tar) - 1):  # around the file, where no leaf is
+            def wrong_byte(request):
+                data = bytearray(tar)
+                data[offset] ^= 1
+                return request.verb == "GET" and request.path.endswith(digest_of(tar)) and p.registry.answer_bytes(request, bytes(data))
+            p.registry.faults[:] = [wrong_byte]
+            p.pull(reference=reference, code=(12, 30))
+
+
+def layouts_appear_complete_or_not_at_all(t):
+    data = sample(t)
+    exported = t.json("mlpack", "export", "s.mlc", "--as", "oci-layout", "-o", "layout")
+    assert json.loads((t.dir / "layout/oci-layout").read_text()) == {"imageLayoutVersion": "1.0.0"}
+    index = json.loads((t.dir / "layout/index.json").read_text())
+    assert [entry["digest"] for entry in index["manifests"]] == [exported["digest"]]
+    assert index["manifests"][0]["annotations"] == {"org.opencontainers.image.ref.name": "latest"}
+    for path in (t.dir / "layout/blobs/sha256").iterdir():
+        assert digest_of(path.read_bytes()) == "sha256:" + path.name
+    assert (t.dir / "layout/blobs/sha256" / exported["blob"][7:]).read_bytes() == data
+    before = names(t)
+    t.json("mlpack", "export", "s.mlc", "--as", "oci-layout", "-o", "layout", code=2)
+    t.json("mlpack", "export", "s.mlc", "--as", "oci-layout", "-o", "other", "--tag", "../x", code=2)
+    t.json("mlpack", "export", "s.mlc", "--as", "oci-layout", "-o", "no/such/other", code=3)
+    t.json("mlpack", "export", "missing.mlc", "--as", "modelcar", "-o", "other", code=3)
+    damaged = bytearray(data)
+    damaged[1_000_000] ^= 1
+    (t.dir / "s.mlc").write_bytes(damaged)
+    t.json("mlpack", "export", "s.mlc", "--as", "modelcar", "-o", "other", code=12)
+    assert names(t) == before
+
+
 # ---- Updates
 
 def an_update_moves_what_is_new_only(t):
@@ -527,6 +630,7 @@ main([
     the_policy_also_decides_over_whole_files, lengths_that_lie_are_refused, manifests_that_are_none_are_refused, manifests_are_small_and_have_their_digest,
     a_busy_registry_is_asked_again, credentials_come_from_the_config_of_docker, credentials_come_from_helpers,
     no_credentials_follow_a_redirect_to_another_host, redirects_lead_nowhere_else, tokens_are_fetched_from_where_it_is_safe,
-    references_are_what_the_grammar_says, what_stands_at_the_output_is_no_accident, a_signal_leaves_nothing, an_update_moves_what_is_new_only,
+    references_are_what_the_grammar_says, what_stands_at_the_output_is_no_accident, a_signal_leaves_nothing, images_hold_the_file_in_a_tar,
+    tars_that_are_none_are_refused, layouts_appear_complete_or_not_at_all, an_update_moves_what_is_new_only,
     parts_are_taken_only_where_somebody_vouches_for_the_whole,
 ])

@@ -6,6 +6,7 @@
 #include "registry/challenge.h"
 #include "registry/manifest.h"
 #include "registry/reference.h"
+#include "registry/tar.h"
 
 using namespace mlc;
 using namespace mlc::registry;
@@ -128,4 +129,31 @@ TEST_CASE("Manifests that parse are written and read again") {
     REQUIRE(again.ok());
     CHECK(*again == *read);
   });
+}
+
+TEST_CASE("A file of any size is found in the tar that is made around it") {
+  for (const uint64_t size : {uint64_t{0}, uint64_t{1}, uint64_t{512}, uint64_t{5000}, (uint64_t{1} << 33) - 1, uint64_t{1} << 33, uint64_t{9} << 36}) {
+    const Upload file{size, [](uint64_t offset, std::span<std::byte> out) {
+      for (std::byte& b : out) b = static_cast<std::byte>(offset++ * 7 + 1);
+      return ok();
+    }};
+    const Upload tar = tar_of(file);
+    CHECK(tar.size == tar_size(size));
+    std::vector<std::byte> head(std::min<uint64_t>(tar.size, kMaxTarHead));
+    REQUIRE(tar.read(0, head).ok());
+    const auto place = find_in_tar(head, tar.size);
+    REQUIRE(place.ok());
+    CHECK(place->offset == kTarHead);
+    CHECK(place->size == size);
+    // In pieces it is what it is as a whole, to the zeros at its end.
+    std::vector<std::byte> piece(700);
+    for (const uint64_t at : {uint64_t{0}, uint64_t{300}, uint64_t{1000}, tar.size - 700, tar.size - 1500}) {
+      REQUIRE(tar.read(at, piece).ok());
+      for (size_t k = 0; k < piece.size(); ++k) {
+        const uint64_t offset = at + k;
+        if (offset >= kTarHead) CHECK(piece[k] == (offset - kTarHead < size ? static_cast<std::byte>((offset - kTarHead) * 7 + 1) : std::byte{0}));
+        else if (offset < head.size()) CHECK(piece[k] == head[offset]);
+      }
+    }
+  }
 }
