@@ -23,7 +23,7 @@ struct ClientOptions {
   uint32_t timeout = 60;    // seconds without a byte
 };
 
-inline constexpr int kMaxRedirects = 5, kMaxAttempts = 5, kMaxPages = 64;
+inline constexpr int kMaxRedirects = 5, kMaxAttempts = 5, kMaxCuts = 5, kMaxPages = 64;
 inline constexpr uint32_t kMaxRetryAfter = 60;  // seconds
 
 enum class Access : uint8_t { Pull, Push };

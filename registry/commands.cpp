@@ -7,6 +7,7 @@
 #include "base/cli/report.h"
 #include "base/counted.h"
 #include "registry/artifact.h"
+#include "registry/copy.h"
 #include "registry/pull.h"
 #include "registry/push.h"
 
@@ -79,6 +80,15 @@ Result<Report> run_pull(const Flags& flags) {
                  {"version", std::to_string(result.version)}, {"trust", result.trust}, {"reason", result.reason}, {"bytes", result.bytes},
                  {"bytes_fetched", result.bytes_fetched}, {"bytes_reused", result.bytes_reused}, {"requests", result.requests},
                  {"ranges", !result.is_whole}, {"warnings", result.warnings}};
+  return report;
+}
+
+Result<Report> run_copy(const Flags& flags) {
+  MLC_ASSIGN(const CopyResult result, copy({flags.reference, flags.output, flags.client()}));
+  Report report;
+  report.text = "copied   " + cli::printable(result.to) + "\ndigest   " + digest_text(result.digest) + "\nmoved    " + megabytes(result.bytes) + ", " +
+                counted(result.manifests, "manifest") + ", " + std::to_string(result.referrers) + " of them referrers\n";
+  report.json = {{"from", flags.reference}, {"to", result.to}, {"digest", digest_text(result.digest)}, {"manifests", result.manifests}, {"referrers", result.referrers}, {"bytes", result.bytes}};
   return report;
 }
 
@@ -156,6 +166,16 @@ void add_registry_commands(cli::Program& program) {
     layout.add_option("-o,--output", flags->output, "folder, new or empty").required();
     layout.add_option("--tag", flags->tag, "its name in the layout").shows_default();
     set_run(layout, flags, run_export);
+  }
+  {
+    auto flags = std::make_shared<Flags>();
+    const cli::Command between = program.add_command("copy", "copy an artifact with all that refers to it",
+                                                     tool + "copy registry.example.org/acme/cat:2 mirror.example.org/acme/cat:2\n" + tool + "copy registry.example.org/acme/cat:2 oci:cat-layout:2\n",
+                                                     flags->as_json);
+    between.add_option("from", flags->reference, "a reference, or oci:FOLDER[:TAG] for an OCI image layout").required();
+    between.add_option("to", flags->output, "likewise; a layout is a new folder").required();
+    add_client_options(between, *flags);
+    set_run(between, flags, run_copy);
   }
   {
     auto flags = std::make_shared<Flags>();

@@ -1,4 +1,4 @@
-// push, pull, export and resolve.
+// push, pull, copy, export and resolve.
 #pragma once
 
 namespace mlc::cli {

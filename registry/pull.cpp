@@ -24,7 +24,6 @@ namespace {
 constexpr uint64_t kHeadBytes = 128u << 10;  // header page, manifest and small segments of most files
 constexpr uint64_t kJoinedGap = 64u << 10;
 constexpr uint64_t kMostTail = 32u << 20;    // leaf tables and signature: this, and a sixteenth of the file
-constexpr int kMaxCuts = 5;                  // one after the other, without a leaf between them
 
 Status wrong_bytes(const std::string& what, const Digest& expected, const Digest& found) {
   return Status(Code::BadSignature, 3102, "{} does not match its digest, also when it was asked for once more", what)

@@ -15,9 +15,18 @@ class RepositoryStore final : public Store {
   Result<FetchedManifest> manifest(const std::string& object) override { return client_.manifest(repository_, object); }
 
   Status read_blob(const Descriptor& blob, const std::function<Status(Bytes)>& sink) override {
-    if (blob.size == 0) return ok();
-    MLC_ASSIGN(const RangeAnswer answer, client_.blob(repository_, blob, sink));
-    return answer.is_whole ? ok() : Status(kRegistryFailed, "{} ends the transfer: {}", client_.host(), answer.why_not_whole);
+    int cuts = 0;
+    for (uint64_t at = 0; at < blob.size;) {
+      const uint64_t before = at;
+      MLC_ASSIGN(const RangeAnswer answer, client_.blob_range(repository_, blob, at, blob.size - at, [&](Bytes bytes) {
+        at += bytes.size();
+        return sink(bytes);
+      }));
+      cuts = answer.is_whole ? 0 : at > before ? 1 : cuts + 1;
+      if (!answer.is_range) return Status(kRegistryFailed, "{} ended the transfer, and gives no parts of files to go on with", client_.host());
+      if (cuts == kMaxCuts) return Status(kRegistryFailed, "{} ends the transfer again and again: {}", client_.host(), answer.why_not_whole);
+    }
+    return ok();
   }
 
   // The listing of the interface and that under the tag: registries have one of them, and after a copy some have both.

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+from small_registry import SmallRegistry  # noqa: E402
 from tool_test import Skipped, main  # noqa: E402
 
 
@@ -116,6 +117,20 @@ def umoci_unpacks_the_image(t):
     assert unpacked.read_bytes() == data and unpacked.stat().st_mode & 0o777 == 0o444 and unpacked.stat().st_mtime == 0
 
 
+def copies_with_referrers_pass_the_registry_of_debian(t):
+    data = sample(t)
+    with docker_registry(t) as host, SmallRegistry() as small:
+        subject = t.json("mlpack", "push", "s.mlc", f"{small.host}/acme/cat:2")["digest"]
+        for k in range(3):
+            small.attach("acme/cat", subject, b"signature %d" % k)
+        for source, target in ((f"{small.host}/acme/cat:2", f"{host}/acme/cat:2"), (f"{host}/acme/cat:2", f"{host}/other/cat:2"),
+                               (f"{host}/other/cat:2", "oci:layout:2"), ("oci:layout:2", f"{host}/third/cat:2")):
+            copied = t.json("mlpack", "copy", source, target)
+            assert copied["manifests"] == 4 and copied["referrers"] == 3 and copied["digest"] == subject, copied
+        t.json("mlpack", "pull", f"{host}/third/cat@{subject}", "-o", "o.mlc")
+        assert (t.dir / "o.mlc").read_bytes() == data
+
+
 def images_pass_the_registry_of_debian(t):
     data = sample(t)
     with docker_registry(t) as host:
@@ -147,5 +162,5 @@ def the_storage_code_of_kserve_finds_the_file(t):
 
 main([
     through_the_registry_of_debian, skopeo_carries_it_to_a_layout_and_back, a_layout_goes_into_a_registry_by_skopeo, umoci_unpacks_the_image, images_pass_the_registry_of_debian,
-    oras_of_pypi_pulls_the_file, the_storage_code_of_kserve_finds_the_file,
+    copies_with_referrers_pass_the_registry_of_debian,    oras_of_pypi_pulls_the_file, the_storage_code_of_kserve_finds_the_file,
 ])

@@ -149,8 +149,9 @@ def fields_are_those_of_the_page(t):
         fields.look(t.json("mlpack", "resolve", p.reference))
         fields.look(p.pull(reference="nothing", code=2))
         fields.look(t.json("mlpack", "push", "s.mlc", "nothing", code=2))
+        fields.look(t.json("mlpack", "copy", p.reference, "oci:copied"))
         fields.look(t.json("mlpack", "export", "s.mlc", "--as", "oci-layout", "-o", "layout"))
-    assert not {name: fields.unseen(name) for name in ("push", "resolve", "export") if fields.unseen(name)}
+    assert not {name: fields.unseen(name) for name in ("push", "resolve", "export", "copy") if fields.unseen(name)}
     assert fields.unseen("pull") <= {"warnings[]"}, fields.unseen("pull")
 
 
@@ -592,6 +593,87 @@ def layouts_appear_complete_or_not_at_all(t):
     assert names(t) == before
 
 
+# ---- Copies
+
+def tagged(registry, subject):
+    return {entry["digest"] for entry in json.loads(registry.manifests[REPOSITORY][subject.replace(":", "-")][1])["manifests"]}
+
+
+def copies_take_their_referrers_along(t):
+    for listed_there, listed_here in ((2, None), (None, 2), (None, None)):
+        with Pushed(t) as p, SmallRegistry() as mirror:
+            p.registry.lists_referrers, mirror.lists_referrers = listed_there, listed_here
+            subject = p.pushed["digest"]
+            referrers = {p.registry.attach(REPOSITORY, subject, b"signature %d" % k) for k in range(5)}
+            of_referrer = p.registry.attach(REPOSITORY, min(referrers), b"a signature of a signature")
+            to = f"{mirror.host}/{REPOSITORY}:mirrored"
+            answer = t.json("mlpack", "copy", p.reference, to)
+            assert answer["digest"] == subject and answer["referrers"] == 6 and answer["manifests"] == 7 and answer["to"] == to, answer
+            assert tagged(mirror, subject) == referrers and tagged(mirror, min(referrers)) == {of_referrer}
+            for digest in (subject, of_referrer, *referrers):
+                assert mirror.manifests[REPOSITORY][digest] == p.registry.manifests[REPOSITORY][digest]
+            assert [entry["path"] for entry in mirror.log if entry["verb"] == "PUT"][-1].endswith("/mirrored"), "the tag is last"
+            p.pull(reference=to)
+            assert t.json("mlpack", "copy", p.reference, to)["bytes"] == 0
+            # What the mirror had is still in its listing.
+            own = mirror.attach(REPOSITORY, subject, b"of the mirror")
+            t.json("mlpack", "copy", p.reference, to)
+            assert tagged(mirror, subject) == referrers | {own} or listed_here
+            assert referrers <= tagged(mirror, subject)
+
+
+def copies_go_through_a_folder(t):
+    with Pushed(t) as p, SmallRegistry() as mirror:
+        referrers = {p.registry.attach(REPOSITORY, p.pushed["digest"], b"signature %d" % k) for k in range(2)}
+        both = t.json("mlpack", "push", "s.mlc", p.reference.replace(":2", ":both"), "--shape", "both")
+        out = t.json("mlpack", "copy", p.reference, "oci:carried:v1")
+        assert out["referrers"] == 2 and (t.dir / "carried/index.json").is_file()
+        assert t.json("mlpack", "copy", "oci:carried:v1", f"{mirror.host}/{REPOSITORY}:2")["referrers"] == 2
+        assert tagged(mirror, p.pushed["digest"]) == referrers
+        p.pull(reference=f"{mirror.host}/{REPOSITORY}:2")
+        t.json("mlpack", "copy", p.reference.replace(":2", ":both"), "oci:index")
+        assert t.json("mlpack", "copy", "oci:index", f"{mirror.host}/{REPOSITORY}:both")["digest"] == both["digest"]
+        assert (t.dir / "index/index.json").read_text().count("org.opencontainers.image.ref.name") == 2  # the tag, and the listing
+        t.json("mlpack", "copy", p.reference, "oci:carried", code=2)
+        t.json("mlpack", "copy", "oci:carried:none", f"{mirror.host}/{REPOSITORY}:x", code=30)
+        t.json("mlpack", "copy", "oci:missing", f"{mirror.host}/{REPOSITORY}:x", code=3)
+        t.json("mlpack", "copy", p.reference, f"{mirror.host}/{REPOSITORY}@{both['digest']}", code=2)
+        blob = t.dir / "carried/blobs/sha256" / p.blob[7:]
+        blob.write_bytes(b"x" + blob.read_bytes()[1:])
+        mirror.blobs.clear()
+        before = dict(mirror.manifests[REPOSITORY])
+        t.json("mlpack", "copy", "oci:carried:v1", f"{mirror.host}/{REPOSITORY}:damaged", code=12)
+        assert mirror.manifests[REPOSITORY] == before and p.blob not in mirror.blobs.get(REPOSITORY, {})
+
+
+def copies_believe_no_listing(t):
+    with Pushed(t) as p, SmallRegistry() as mirror:
+        to = f"{mirror.host}/{REPOSITORY}:2"
+        subject = p.pushed["digest"]
+        stranger = p.registry.put_manifest(REPOSITORY, "stranger", {"schemaVersion": 2, "config": {"digest": subject, "size": 1}, "layers": []})
+        entry = {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": stranger, "size": 1}
+        index = {"schemaVersion": 2, "manifests": [entry, {**entry, "digest": subject}]}
+        p.registry.put_manifest(REPOSITORY, subject.replace(":", "-"), index)
+        assert t.json("mlpack", "copy", p.reference, to)["referrers"] == 0
+        assert stranger not in mirror.manifests[REPOSITORY]
+        index["manifests"] = [{**entry, "digest": "sha256:" + "0" * 64}]
+        p.registry.put_manifest(REPOSITORY, subject.replace(":", "-"), index)
+        t.json("mlpack", "copy", p.reference, to, code=30)
+        # A chain of signatures of signatures ends somewhere.
+        below = subject
+        p.registry.lists_referrers = 2
+        for _ in range(12):
+            below = p.registry.attach(REPOSITORY, below, b"again")
+        assert "below each other" in t.json("mlpack", "copy", p.reference, to, code=30)["message"]
+        p.registry.faults.append(lambda request: "/referrers/" in request.path and
+                                 request.answer(200, b'{"schemaVersion":2,"manifests":[]}', {"Link": f'<{request.full_path}>; rel="next"'}))
+        p.registry.manifests[REPOSITORY].pop(subject.replace(":", "-"))
+        assert "64 pages" in t.json("mlpack", "copy", p.reference, to, code=30)["message"]
+        p.registry.faults[:] = [lambda request: "/referrers/" in request.path and
+                                request.answer(200, b'{"schemaVersion":2,"manifests":[]}', {"Link": '<http://127.0.0.2:1/x>; rel="next"'})]
+        assert "elsewhere" in t.json("mlpack", "copy", p.reference, to, code=30)["message"]
+
+
 # ---- Updates
 
 def an_update_moves_what_is_new_only(t):
@@ -631,6 +713,6 @@ main([
     a_busy_registry_is_asked_again, credentials_come_from_the_config_of_docker, credentials_come_from_helpers,
     no_credentials_follow_a_redirect_to_another_host, redirects_lead_nowhere_else, tokens_are_fetched_from_where_it_is_safe,
     references_are_what_the_grammar_says, what_stands_at_the_output_is_no_accident, a_signal_leaves_nothing, images_hold_the_file_in_a_tar,
-    tars_that_are_none_are_refused, layouts_appear_complete_or_not_at_all, an_update_moves_what_is_new_only,
-    parts_are_taken_only_where_somebody_vouches_for_the_whole,
+    tars_that_are_none_are_refused, layouts_appear_complete_or_not_at_all, copies_take_their_referrers_along, copies_go_through_a_folder,
+    copies_believe_no_listing, an_update_moves_what_is_new_only, parts_are_taken_only_where_somebody_vouches_for_the_whole,
 ])

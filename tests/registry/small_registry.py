@@ -70,6 +70,7 @@ class SmallRegistry:
         self.blobs, self.manifests, self.uploads = {}, {}, {}  # by repository: {digest: bytes}, {tag or digest: (type, bytes)}
         self.faults, self.log = [], []
         self.gives_ranges = True
+        self.lists_referrers = None  # entries of a page; None: it has no listing, as many have not
         self.piece_limit = None  # bytes of one PATCH
         self.users = None        # {name: password}: who may come in
         self.by_token = True     # ... with a token of /token, else by Basic
@@ -104,6 +105,21 @@ class SmallRegistry:
             self.manifests.setdefault(repository, {})[name] = (kind, data)
         return digest_of(data)
 
+    def attach(self, repository, subject, what):
+        """A referrer, as cosign and others push them; where the registry has no listing, under the tag as well."""
+        kind, index_kind = "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json"
+        data = json.dumps({"schemaVersion": 2, "mediaType": kind, "artifactType": "application/x-test",
+                           "config": {"mediaType": "application/vnd.oci.empty.v1+json", **self.put_blob(repository, b"{}")},
+                           "layers": [{"mediaType": "text/plain", **self.put_blob(repository, what)}],
+                           "subject": {"mediaType": kind, "digest": subject, "size": 1}}).encode()
+        held, tag, digest = self.manifests[repository], subject.replace(":", "-"), digest_of(data)
+        held[digest] = (kind, data)
+        if not self.lists_referrers:
+            before = json.loads(held.get(tag, (0, b'{"manifests":[]}'))[1])["manifests"]
+            entry = {"mediaType": kind, "digest": digest, "size": len(data), "artifactType": "application/x-test"}
+            self.put_manifest(repository, tag, {"schemaVersion": 2, "mediaType": index_kind, "manifests": before + [entry]}, index_kind)
+        return digest
+
     def requests(self, verb, ending=""):
         return [entry for entry in self.log if entry["verb"] == verb and re.search(ending, entry["path"])]
 
@@ -123,12 +139,14 @@ class SmallRegistry:
     def serve_right(self, request):
         if request.path == "/token":
             return self.serve_token(request)
-        match = re.fullmatch(r"/v2/([a-z0-9/._-]+)/(manifests|blobs)/(.*)", request.path)
+        match = re.fullmatch(r"/v2/([a-z0-9/._-]+)/(manifests|blobs|referrers)/(.*)", request.path)
         if not match:
             return request.answer(200 if request.path == "/v2/" else 404)
         repository, kind, name = match.groups()
         if not self.may_enter(request, repository):
             return None
+        if kind == "referrers":
+            return self.serve_referrers(request, repository, name)
         if kind == "manifests":
             return self.serve_manifest(request, repository, name)
         if name.startswith("uploads/"):
@@ -171,13 +189,26 @@ class SmallRegistry:
             held[name] = held[digest_of(data)] = (kind, data)
             headers = {"Docker-Content-Digest": digest_of(data)}
             subject = json.loads(data).get("subject")
-            if subject:
+            if subject and self.lists_referrers:
                 headers["OCI-Subject"] = subject["digest"]
             return request.answer(201, headers=headers)
         if name not in held:
             return request.answer(404, b'{"errors":[{"code":"MANIFEST_UNKNOWN","message":"no such manifest"}]}')
         kind, data = held[name]
         return request.answer(200, data, {"Content-Type": kind, "Docker-Content-Digest": digest_of(data)})
+
+    def serve_referrers(self, request, repository, name):
+        if not self.lists_referrers:
+            return request.answer(404)
+        entries = [{"mediaType": kind, "digest": key, "size": len(data), "artifactType": json.loads(data).get("artifactType", "")}
+                   for key, (kind, data) in sorted(self.manifests.get(repository, {}).items())
+                   if key.startswith("sha256:") and (json.loads(data).get("subject") or {}).get("digest") == name]
+        first = int(request.query.get("from", 0))
+        headers = {"Content-Type": "application/vnd.oci.image.index.v1+json"}
+        if first + self.lists_referrers < len(entries):
+            headers["Link"] = f'</v2/{repository}/referrers/{name}?from={first + self.lists_referrers}>; rel="next"'
+        index = {"schemaVersion": 2, "mediaType": headers["Content-Type"], "manifests": entries[first:first + self.lists_referrers]}
+        return request.answer(200, json.dumps(index).encode(), headers)
 
     def serve_blob(self, request, repository, name):
         data = self.blobs.get(repository, {}).get(name)
