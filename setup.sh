@@ -7,7 +7,7 @@ set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config llvm-19-dev liblld-19-dev libonnx-dev libprotobuf-dev protobuf-compiler
   libflatbuffers-dev flatbuffers-compiler libzstd-dev libssl-dev nlohmann-json3-dev libcli11-dev libjpeg-dev libpng-dev
-  zlib1g-dev libopenjp2-7-dev libtiff-dev libsndfile1-dev libwebp-dev libseccomp-dev libzydis-dev libzycore-dev libicu-dev lld-19)
+  zlib1g-dev libopenjp2-7-dev libtiff-dev libsndfile1-dev libwebp-dev libseccomp-dev libzydis-dev libzycore-dev libicu-dev libcurl4-openssl-dev lld-19)
 demo=(ccache qemu-user-static g++-aarch64-linux-gnu)
 test=(doctest-dev clang-19 libclang-rt-19-dev python3 python3-numpy g++-riscv64-linux-gnu dpkg-dev libonnx-testdata man-db
   mesa-vulkan-drivers libvulkan1 vulkan-validationlayers spirv-tools)

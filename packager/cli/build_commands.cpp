@@ -148,7 +148,7 @@ Result<Report> run_build(BuildFlags& flags) {
   if (flags.no_cache) flags.options.cache_folder.clear();
   else if (flags.options.cache_folder.empty())
     if (auto folder = compile::code_cache_folder(); folder.ok()) flags.options.cache_folder = std::move(folder).value();
-  MLC_RETURN_IF_ERROR(may_write(flags.options.output_path, flags.force));
+  MLC_RETURN_IF_ERROR(container::may_write(flags.options.output_path, flags.force));
   ProgressLine progress(flags.progress, flags.as_json);
   flags.options.progress = [&](const compile::Stage& stage) { progress.show(stage); };
   std::optional<SelfTestReport> tested;

@@ -101,26 +101,4 @@ Status write_with_block(const ContainerFile& file, const std::vector<std::byte>&
   });
 }
 
-namespace {
-
-bool begins_as_container(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::array<char, 8> magic{};
-  in.read(magic.data(), magic.size());
-  const auto expected = std::as_bytes(std::span(format::kMagic));
-  const auto found = std::as_bytes(std::span(magic));
-  return in.gcount() == 8 && std::equal(found.begin(), found.end(), expected.begin());
-}
-
-}  // namespace
-
-Status may_write(const std::string& path, bool force) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return ok();
-  if (std::filesystem::is_directory(path, error))
-    return Status(Code::Usage, path + " is a folder").hint("-o " + (path.ends_with('/') ? path : path + "/") + "NAME.mlc");
-  if (force || (std::filesystem::is_regular_file(path, error) && begins_as_container(path))) return ok();
-  return Status(Code::Usage, path + " exists and is no container").hint("--force replaces it");
-}
-
 }  // namespace mlc::cli

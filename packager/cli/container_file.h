@@ -37,7 +37,4 @@ struct ContainerFile : OpenContainer {
                                    const std::function<Status(container::OutputFile&)>& emit,
                                    const std::function<Status(const OpenContainer&)>& accept = {});
 
-// OK if there is no such file, or it begins like a container, or anything is to be replaced; Usage otherwise, and for folders.
-[[nodiscard]] Status may_write(const std::string& path, bool force);
-
 }  // namespace mlc::cli

@@ -8,11 +8,13 @@
 #include "packager/cli/extract/extract_commands.h"
 #include "packager/cli/inspect_commands.h"
 #include "packager/cli/keys_commands.h"
+#include "packager/cli/registry_program.h"
 #include "packager/cli/tune_commands.h"
 
 int main(int argc, char** argv) {
   using namespace mlc::cli;
   open_closed_streams();
+  if (const auto code = hand_over_to_registry_program(argc, argv)) return *code;
   handle_early_ends(argc, argv);
   Program program("mlpack", "mlpack makes, signs and inspects containers of machine-learning models",
                   "  mlpack check model.onnx\n  mlpack build model.onnx -o model.mlc\n");
@@ -23,6 +25,7 @@ int main(int argc, char** argv) {
   add_keys_commands(program);
   add_change_commands(program);
   add_cache_commands(program);
+  add_registry_commands(program);
   add_completion_command(program);
   program.add_help_command("  mlpack help build\n  mlpack help exit-codes\n");
   return program.run({argv + 1, argv + argc}, "", values_of_line);

@@ -137,7 +137,7 @@ Result<KeygenResult> keygen(const KeygenOptions& options) {
 Result<SignResult> sign_container(const SignOptions& options) {
   const std::string output = options.output.empty() ? options.file : options.output;
   MLC_ASSIGN(const ContainerFile file, open_container_file(options.file));
-  MLC_RETURN_IF_ERROR(may_write(output, options.force));
+  MLC_RETURN_IF_ERROR(container::may_write(output, options.force));
   MLC_RETURN_IF_ERROR(container::OutputFile::try_create(output));
   MLC_ASSIGN(SignatureBlock block, block_to_extend(file, options));
   SignResult result{file.authentication.root(), {}, {}, output, 0, 0};

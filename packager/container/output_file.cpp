@@ -4,10 +4,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "base/links.h"
+#include "schema/format.h"
 
 namespace mlc::container {
 namespace {
@@ -46,7 +51,7 @@ Result<OutputFile> OutputFile::create(const std::string& path) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     file.temporary_ = file.path_ + ".tmp" + std::to_string(::getpid()) + "." + std::to_string(attempt);
     file.unfinished_.emplace(file.temporary_);  // before it exists: no signal finds it unknown
-    file.fd_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file.fd_ = ::open(file.temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file.fd_ >= 0) return file;
     file.unfinished_.reset();
     if (errno != EEXIST) break;
@@ -81,6 +86,21 @@ Status OutputFile::write(Bytes bytes) {
   return ok();
 }
 
+Status OutputFile::set_size(uint64_t size) {
+  return ::ftruncate(fd_, static_cast<off_t>(size)) == 0 ? ok() : failed("make room for");
+}
+
+Status OutputFile::write_at(uint64_t offset, Bytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return failed("write");
+    offset += static_cast<uint64_t>(n);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return ok();
+}
+
 Result<std::string> OutputFile::flushed() {
   MLC_RETURN_IF_ERROR(flush());
   return temporary_;
@@ -97,6 +117,28 @@ Status OutputFile::commit() {
     ::close(folder);
   }
   return ok();
+}
+
+namespace {
+
+bool begins_as_container(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::array<char, 8> magic{};
+  in.read(magic.data(), magic.size());
+  const auto expected = std::as_bytes(std::span(format::kMagic));
+  const auto found = std::as_bytes(std::span(magic));
+  return in.gcount() == 8 && std::equal(found.begin(), found.end(), expected.begin());
+}
+
+}  // namespace
+
+Status may_write(const std::string& path, bool force) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return ok();
+  if (std::filesystem::is_directory(path, error))
+    return Status(Code::Usage, path + " is a folder").hint("-o " + (path.ends_with('/') ? path : path + "/") + "NAME.mlc");
+  if (force || (std::filesystem::is_regular_file(path, error) && begins_as_container(path))) return ok();
+  return Status(Code::Usage, path + " exists and is no container").hint("--force replaces it");
 }
 
 }  // namespace mlc::container

@@ -22,6 +22,11 @@ class OutputFile {
   ~OutputFile();  // removes the temporary file unless committed
 
   [[nodiscard]] Status write(Bytes bytes);
+  // In place of `write`, for a file whose parts arrive in any order: of `size` bytes, zeros where nothing is written.
+  [[nodiscard]] Status set_size(uint64_t size);
+  [[nodiscard]] Status write_at(uint64_t offset, Bytes bytes);
+  // For reading what was written so; stays this object's.
+  [[nodiscard]] int descriptor() const { return fd_; }
   // Where the bytes lie until then; all that was written is there.
   [[nodiscard]] Result<std::string> flushed();
   // fsync, rename over `path`, fsync of the folder. Nothing may be written afterwards.
@@ -37,5 +42,9 @@ class OutputFile {
   std::vector<std::byte> buffer_;
   std::optional<Unfinished> unfinished_;
 };
+
+// Whether a container may be written to `path`: OK if there is no such file, or it begins like a container, or anything is to be
+// replaced; Usage otherwise, and for folders.
+[[nodiscard]] Status may_write(const std::string& path, bool force);
 
 }  // namespace mlc::container

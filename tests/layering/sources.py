@@ -5,7 +5,7 @@ import re
 
 # The tree to look at: this one, or the one that a test of the checks has made.
 ROOT = pathlib.Path(os.environ.get("MLC_LAYERING_ROOT") or pathlib.Path(__file__).resolve().parents[2])
-FOLDERS = ("base", "schema", "signing", "runtime", "loaders", "targets", "packager", "tests", "bench")
+FOLDERS = ("base", "schema", "signing", "runtime", "loaders", "targets", "packager", "registry", "tests", "bench")
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.M)
 # Comments, raw strings, strings and character constants; digit separators (1'000) are no constants.

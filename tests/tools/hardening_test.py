@@ -6,7 +6,7 @@ import sys
 
 BIN = pathlib.Path(sys.argv[1]).resolve()
 READELF = sys.argv[2]
-PROGRAMS = [BIN / "mlrun", BIN / "mlpack"]
+PROGRAMS = [BIN / "mlrun", BIN / "mlpack", *BIN.glob("mlpack-oci")]
 LIBRARIES = [BIN.parent / "lib/libmlrt.so", BIN.parent / "lib/libmlio.so"]
 
 

@@ -152,7 +152,7 @@ bool has_devices(const Manifest& m) {
 Result<Added> add_targets(const AddOptions& options) {
   MLC_ASSIGN(Rewrite rewrite, Rewrite::of(options.file));
   const std::string& output = options.output.empty() ? options.file : options.output;
-  MLC_RETURN_IF_ERROR(may_write(output, options.force));
+  MLC_RETURN_IF_ERROR(container::may_write(output, options.force));
   const NewCode code(output + ".add" + std::to_string(::getpid()));
   compile::BuildOptions build = options.build;
   build.output_path = code.path();

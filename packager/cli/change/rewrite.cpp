@@ -121,7 +121,7 @@ Status Rewrite::replace_assets(const std::vector<NewAsset>& assets) {
 Result<Rewritten> Rewrite::write(const std::string& output, const Resign& resign, bool force, const std::function<Status(const OpenContainer&)>& accept) {
   const std::string& place = output.empty() ? file_->path : output;
   MLC_ASSIGN(const std::optional<NamedKey> key, key_for(*file_, resign));
-  MLC_RETURN_IF_ERROR(may_write(place, force));
+  MLC_RETURN_IF_ERROR(container::may_write(place, force));
   MLC_RETURN_IF_ERROR(builder_.finish());
   const auto emit = [&](container::OutputFile& out) { return builder_.emit(key ? &key->key : nullptr, [&](Bytes bytes) { return out.write(bytes); }); };
   Rewritten result;

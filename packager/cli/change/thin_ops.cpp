@@ -118,7 +118,7 @@ Result<CopyResult> write_copy(const ContainerFile& file, const Origins& origins,
 // Where the copy goes, if it may be written there.
 Result<std::string> place_of_copy(const std::string& file, const std::string& output, bool force) {
   const std::string& place = output.empty() ? file : output;
-  MLC_RETURN_IF_ERROR(may_write(place, force));
+  MLC_RETURN_IF_ERROR(container::may_write(place, force));
   MLC_RETURN_IF_ERROR(container::OutputFile::try_create(place));
   return place;
 }

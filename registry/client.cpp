@@ -1,0 +1,431 @@
+#include "registry/client.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/cli/report.h"
+#include "base/json.h"
+#include "registry/challenge.h"
+
+namespace mlc::registry {
+namespace {
+
+constexpr int kMaxSilences = 3;  // no connection, or one that ends without an answer
+constexpr std::string_view kOctets = "application/octet-stream";
+
+std::optional<uint64_t> number_in(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return text.empty() || error != std::errc() || end != text.data() + text.size() ? std::nullopt : std::optional(value);
+}
+
+void sleep_ms(uint64_t ms) {
+  timespec left{static_cast<time_t>(ms / 1000), static_cast<long>(ms % 1000 * 1'000'000)};
+  while (::nanosleep(&left, &left) != 0) {
+  }
+}
+
+bool is_redirect(int status) { return status == 301 || status == 302 || status == 303 || status == 307 || status == 308; }
+// The request may be right, and was not answered: too many, or a server that is not well.
+bool is_worth_asking_again(int status) { return status == 429 || status == 502 || status == 503 || status == 504; }
+
+struct ContentRange {
+  uint64_t first = 0, last = 0;
+  std::optional<uint64_t> total;
+};
+// "bytes 0-99/1000", "bytes 0-99/*"
+std::optional<ContentRange> content_range(std::string_view text) {
+  if (!text.starts_with("bytes ")) return std::nullopt;
+  text.remove_prefix(6);
+  const size_t hyphen = text.find('-'), slash = text.find('/');
+  if (hyphen == std::string_view::npos || slash == std::string_view::npos || slash < hyphen) return std::nullopt;
+  const auto first = number_in(text.substr(0, hyphen)), last = number_in(text.substr(hyphen + 1, slash - hyphen - 1));
+  if (!first || !last) return std::nullopt;
+  return ContentRange{*first, *last, number_in(text.substr(slash + 1))};
+}
+
+// How much of an upload the registry has, of "0-99" or "bytes=0-99". "0-0" is what Docker's registry says of none.
+std::optional<uint64_t> uploaded(std::string_view text) {
+  if (text.starts_with("bytes=")) text.remove_prefix(6);
+  if (!text.starts_with("0-")) return std::nullopt;
+  const auto last = number_in(text.substr(2));
+  if (!last || *last >= kMaxBlobBytes) return std::nullopt;
+  return *last == 0 ? 0 : *last + 1;
+}
+
+std::string first_line(std::string_view body) { return cli::printable(body.substr(0, std::min<size_t>(body.find('\n'), 300))); }
+
+// What the registry says of a failure: {"errors":[{"code":"DENIED","message":"..."}]}
+std::string complaint(const Answer& answer) {
+  const auto document = parse_json(answer.body, "answer", {kMaxErrorBody, 16, 1024});
+  const JsonValue* errors = document.ok() ? document->root().find("errors") : nullptr;
+  if (errors == nullptr) return first_line(answer.body);
+  for (const JsonValue& error : errors->items()) {
+    const JsonValue* code = error.find("code");
+    const JsonValue* message = error.find("message");
+    return cli::printable(std::string(code ? code->text() : "").substr(0, 100)) + ": " + cli::printable(std::string(message ? message->text() : "").substr(0, 300));
+  }
+  return {};
+}
+
+std::string base_url(const std::string& host, const ClientOptions& options) {
+  if (host == "docker.io" || host == "index.docker.io") return "https://registry-1.docker.io";
+  return (options.plain_http || is_loopback(host) ? "http://" : "https://") + host;
+}
+
+// Link: <...>; rel="next"
+std::optional<std::string> next_page(const std::string& url, const std::string& link) {
+  const size_t begin = link.find('<'), end = link.find('>');
+  if (begin == std::string::npos || end == std::string::npos || end < begin || link.find("next", end) == std::string::npos) return std::nullopt;
+  return resolved(url, link.substr(begin + 1, end - begin - 1));
+}
+
+// What one answer with bytes of a blob may be.
+struct RangeCheck {
+  const Descriptor& blob;
+  uint64_t offset, length;
+  uint64_t arrived = 0;
+  bool is_whole_blob = false;  // instead of a range
+
+  Status check_head(const Answer& head) {
+    if (head.status == 206) {
+      const auto range = content_range(head.header("content-range"));
+      if (range && range->first == offset && range->last == offset + length - 1 && (!range->total || *range->total == blob.size)) return ok();
+      return Status(kRegistryFailed, "the registry answers with other bytes than it was asked for")
+          .fact("asked for  bytes {}-{}/{}", offset, offset + length - 1, blob.size)
+          .fact("found      " + first_line(head.header("content-range")));
+    }
+    is_whole_blob = offset != 0 || length != blob.size;
+    if (is_whole_blob) return Status(kRegistryFailed, "no ranges");  // ends the exchange; blob_range knows
+    const auto stated = number_in(head.header("content-length"));
+    if (!stated || *stated == length) return ok();
+    return Status(kRegistryFailed, "the registry has {} bytes of {}, its manifest says {}", *stated, digest_text(blob.digest), length);
+  }
+  Status take(const Answer& head, Bytes bytes, const std::function<Status(Bytes)>& sink) {
+    if (arrived == 0) MLC_RETURN_IF_ERROR(check_head(head));
+    if (bytes.size() > length - arrived)
+      return Status(kRegistryFailed, "the registry sends more than the {} bytes that it was asked for", length);
+    arrived += bytes.size();
+    return sink(bytes);
+  }
+};
+
+}  // namespace
+
+Client::Client(std::string host, const ClientOptions& options)
+    : host_(std::move(host)), options_(options), base_(base_url(host_, options)), http_(options.timeout) {}
+
+std::string Client::url(const std::string& repository, std::string_view what) const { return base_ + "/v2/" + repository + "/" + std::string(what); }
+
+std::string Client::manifest_name(const std::string& repository, const std::string& object) const {
+  return host_ + "/" + repository + (parse_digest(object) ? "@" : ":") + object;
+}
+
+Status Client::refused(const Answer& answer, const std::string& what) const {
+  if (answer.status == 0) return Status(kRegistryFailed, "no answer from {}: {}", host_, answer.why_not_whole);
+  if (answer.status == 401 || answer.status == 403)
+    return Status(kRegistryFailed, "{} is denied by {} (status {})", what, host_, answer.status).fact(complaint(answer)).hint("docker login " + host_);
+  if (answer.status == 404) return Status(kRegistryFailed, "{} is not at {}", what, host_).fact(complaint(answer));
+  return Status(kRegistryFailed, "{}: {} answers with status {}", what, host_, answer.status).fact(complaint(answer));
+}
+
+// ---- Who asks
+
+Proof Client::proof_for(const std::string& target, const std::string& repository, Access access) const {
+  const auto found = proofs_.find({repository, access});
+  return found != proofs_.end() && origin_of(target) == origin_of(base_) ? found->second : Proof{};
+}
+
+Result<std::string> Client::fetch_token(const Challenge& challenge, const std::string& repository, Access access) {
+  const auto value = [&](const char* name) {
+    const auto found = challenge.parameters.find(name);
+    return found == challenge.parameters.end() ? std::string() : found->second;
+  };
+  const std::string realm = value("realm");
+  const auto origin = origin_of(realm);
+  if (!origin || (origin->scheme == "http" && !may_be_plain()))
+    return Status(kRegistryFailed, "{} sends for a token to '{}', an address of https expected", host_, cli::printable(realm));
+  std::string scope = value("scope");
+  if (scope.empty()) scope = "repository:" + repository + (access == Access::Push ? ":pull,push" : ":pull");
+  Request request;
+  request.url = realm;
+  request.may_be_plain = may_be_plain();
+  request.body_limit = kMaxErrorBody;
+  std::string form;
+  if (!credentials_->refresh_token.empty()) {
+    std::string fields = "http://form";  // only its query is used
+    for (const auto& [name, text] : {std::pair<const char*, std::string>{"grant_type", "refresh_token"}, {"client_id", "mlpack"}, {"service", value("service")},
+                                     {"scope", scope}, {"refresh_token", credentials_->refresh_token}})
+      fields = with_parameter(fields, name, text);
+    form = fields.substr(fields.find('?') + 1);
+    request.method = "POST";
+    request.headers["Content-Type"] = "application/x-www-form-urlencoded";
+    request.upload = Upload{form.size(), [&form](uint64_t offset, std::span<std::byte> out) {
+      std::copy_n(std::as_bytes(std::span(form)).begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
+      return ok();
+    }};
+  } else {
+    if (!value("service").empty()) request.url = with_parameter(request.url, "service", value("service"));
+    request.url = with_parameter(request.url, "scope", scope);
+    request.proof = {{}, credentials_->user, credentials_->password};
+  }
+  MLC_ASSIGN(const Answer answer, http_.exchange(request));
+  if (!answer.is_success()) return refused(answer, "a token");
+  const auto document = parse_json(answer.body, "token", {kMaxErrorBody, 8, 256});
+  for (const char* name : {"token", "access_token"}) {
+    const JsonValue* token = document.ok() ? document->root().find(name) : nullptr;
+    if (token == nullptr || token->text().empty()) continue;
+    if (token->text().find_first_of("\r\n") != std::string_view::npos) break;
+    return std::string(token->text());
+  }
+  return Status(kRegistryFailed, "{} gives no token where {} sends for one", origin->host_and_port(), host_);
+}
+
+Status Client::authorise(const Answer& answer, const std::string& repository, Access access) {
+  MLC_ASSIGN(const std::vector<Challenge> challenges, parse_challenges(answer.header("www-authenticate")));
+  if (!credentials_) {
+    MLC_ASSIGN(credentials_, credentials_for(host_));
+  }
+  for (const Challenge& challenge : challenges) {
+    if (challenge.scheme == "bearer") {
+      MLC_ASSIGN(std::string token, fetch_token(challenge, repository, access));
+      proofs_[{repository, access}] = Proof{std::move(token), {}, {}};
+      return ok();
+    }
+    if (challenge.scheme == "basic" && !credentials_->user.empty()) {
+      proofs_[{repository, access}] = Proof{{}, credentials_->user, credentials_->password};
+      return ok();
+    }
+  }
+  return refused(answer, repository);
+}
+
+// ---- One request
+
+// What is read may lie elsewhere. A proof goes to the registry alone, and from https no way leads to http.
+Result<Answer> Client::follow(Request request, const Answer& first) {
+  Answer answer = first;
+  for (int hop = 0; is_redirect(answer.status); ++hop) {
+    if (hop == kMaxRedirects) return Status(kRegistryFailed, "{} sends on more than {} times", host_, kMaxRedirects);
+    const auto target = resolved(request.url, answer.header("location"));
+    const auto from = origin_of(request.url), to = target ? origin_of(*target) : std::nullopt;
+    if (!to || (to->scheme == "http" && (from->scheme != "http" || !may_be_plain())))
+      return Status(kRegistryFailed, "{} sends on to '{}', which is not followed", host_, first_line(answer.header("location")));
+    if (*to != *origin_of(base_)) request.proof = {};
+    request.url = *target;
+    MLC_ASSIGN(answer, http_.exchange(request));
+  }
+  return answer;
+}
+
+Result<Answer> Client::send(Request request, const std::string& repository, Access access) {
+  request.may_be_plain = may_be_plain();
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  bool asked_who = false;
+  for (int attempt = 1;; ++attempt) {
+    request.proof = proof_for(request.url, repository, access);
+    auto answered = http_.exchange(request);
+    if (!answered.ok()) return answered;
+    if (answered->status == 0) {
+      if (!reads || attempt == kMaxSilences) return refused(*answered, repository);
+      sleep_ms(100u << attempt);
+      continue;
+    }
+    if (answered->status == 401 && !asked_who) {
+      MLC_RETURN_IF_ERROR(authorise(*answered, repository, access));
+      asked_who = true;
+      continue;
+    }
+    if (is_redirect(answered->status) && reads) return follow(std::move(request), *answered);
+    if (!is_worth_asking_again(answered->status) || attempt == kMaxAttempts || request.method == "PATCH") return answered;
+    const std::string& stated = answered->header("retry-after");
+    const uint64_t wait = stated.empty() ? uint64_t{1} << (attempt - 1) : number_in(stated).value_or(5);
+    if (wait > kMaxRetryAfter) return Status(kRegistryFailed, "{} wants to be asked again in {} seconds", host_, wait);
+    sleep_ms(wait * 1000);
+  }
+}
+
+// ---- Manifests
+
+Result<std::optional<FetchedManifest>> Client::manifest_if_there(const std::string& repository, const std::string& object) {
+  Request request;
+  request.url = url(repository, "manifests/" + object);
+  request.headers["Accept"] = std::string(kManifestType) + ", " + std::string(kIndexType) + ", " + std::string(kDockerManifestType) + ", " + std::string(kDockerIndexType);
+  request.body_limit = kMaxManifestBytes;
+  MLC_ASSIGN(Answer answer, send(std::move(request), repository, Access::Pull));
+  const std::string what = manifest_name(repository, object);
+  if (answer.status == 404) return std::optional<FetchedManifest>();
+  if (!answer.is_success()) return refused(answer, what);
+  if (!answer.is_whole) return Status(kRegistryFailed, "{}: the manifest was cut off: {}", what, answer.why_not_whole);
+  received_ += answer.body.size();
+  FetchedManifest out{std::move(answer.body), {}, answer.header("content-type")};
+  out.digest = sha256(out.text);
+  const auto wanted = parse_digest(object), stated = parse_digest(answer.header("docker-content-digest"));
+  for (const auto& expected : {wanted, stated})
+    if (expected && *expected != out.digest)
+      return Status(Code::BadSignature, 3102, "the manifest of {} is another one than its digest says", what)
+          .fact("expected  " + digest_text(*expected))
+          .fact("found     " + digest_text(out.digest));
+  return std::optional(std::move(out));
+}
+
+Result<FetchedManifest> Client::manifest(const std::string& repository, const std::string& object) {
+  MLC_ASSIGN(auto found, manifest_if_there(repository, object));
+  if (!found) return Status(kRegistryFailed, "{} is not at {}", manifest_name(repository, object), host_);
+  return std::move(*found);
+}
+
+Result<std::vector<std::string>> Client::listed_referrers(const std::string& repository, const Digest& subject) {
+  std::vector<std::string> pages;
+  for (std::string next = url(repository, "referrers/" + digest_text(subject)); !next.empty();) {
+    if (pages.size() == kMaxPages) return Status(kRegistryFailed, "{} lists referrers on more than {} pages", host_, kMaxPages);
+    Request request;
+    request.url = next;
+    request.headers["Accept"] = kIndexType;
+    request.body_limit = kMaxManifestBytes;
+    MLC_ASSIGN(Answer answer, send(std::move(request), repository, Access::Pull));
+    // Registries of before answer 404, and some what they answer to any path that they do not know.
+    if (answer.status == 404 || answer.status == 400 || answer.status == 405) return pages;
+    if (!answer.is_success()) return refused(answer, "the listing of referrers");
+    if (!answer.is_whole) return Status(kRegistryFailed, "the listing of referrers was cut off: {}", answer.why_not_whole);
+    received_ += answer.body.size();
+    const auto more = next_page(next, answer.header("link"));
+    if (more && origin_of(*more) != origin_of(base_)) return Status(kRegistryFailed, "{} continues its listing of referrers elsewhere", host_);
+    next = more.value_or("");
+    pages.push_back(std::move(answer.body));
+  }
+  return pages;
+}
+
+Status Client::put_manifest(const std::string& repository, const std::string& object, std::string_view media_type, std::string_view text) {
+  Request request;
+  request.method = "PUT";
+  request.url = url(repository, "manifests/" + object);
+  request.headers["Content-Type"] = media_type;
+  request.body_limit = kMaxErrorBody;
+  request.upload = Upload{text.size(), [text](uint64_t offset, std::span<std::byte> out) {
+    std::copy_n(std::as_bytes(std::span(text)).begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
+    return ok();
+  }};
+  MLC_ASSIGN(const Answer answer, send(std::move(request), repository, Access::Push));
+  if (!answer.is_success()) return refused(answer, "the manifest " + object);
+  sent_ += text.size();
+  const auto stated = parse_digest(answer.header("docker-content-digest"));
+  if (!stated || *stated == sha256(text)) return ok();
+  return Status(kRegistryFailed, "{} has stored the manifest {} with another digest, {}", host_, object, digest_text(*stated));
+}
+
+// ---- Blobs, read
+
+Result<bool> Client::has_blob(const std::string& repository, const Descriptor& blob, Access access) {
+  Request request;
+  request.method = "HEAD";
+  request.url = url(repository, "blobs/" + digest_text(blob.digest));
+  MLC_ASSIGN(const Answer answer, send(std::move(request), repository, access));
+  if (answer.status == 404) return false;
+  if (!answer.is_success()) return refused(answer, repository);
+  const auto size = number_in(answer.header("content-length"));
+  return !size || *size == blob.size;  // of another length: not what it is called
+}
+
+Result<RangeAnswer> Client::blob_range(const std::string& repository, const Descriptor& blob, uint64_t offset, uint64_t length,
+                                       const std::function<Status(Bytes)>& sink) {
+  RangeCheck check{blob, offset, length};
+  Request request;
+  request.url = url(repository, "blobs/" + digest_text(blob.digest));
+  request.headers["Accept-Encoding"] = "identity";
+  if (offset != 0 || length != blob.size) request.headers["Range"] = "bytes=" + std::to_string(offset) + "-" + std::to_string(offset + length - 1);
+  request.sink = [&](const Answer& head, Bytes bytes) { return check.take(head, bytes, sink); };
+  auto answered = send(std::move(request), repository, Access::Pull);
+  received_ += check.arrived;
+  if (check.is_whole_blob) return RangeAnswer{.is_range = false};
+  if (!answered.ok()) return std::move(answered).status();
+  if (!answered->is_success()) return refused(*answered, digest_text(blob.digest) + " of " + host_ + "/" + repository);
+  RangeAnswer out;
+  out.is_whole = answered->is_whole && check.arrived == length;
+  out.why_not_whole = answered->is_whole ? "it ended behind " + std::to_string(check.arrived) + " of " + std::to_string(length) + " bytes" : answered->why_not_whole;
+  return out;
+}
+
+Result<RangeAnswer> Client::blob(const std::string& repository, const Descriptor& blob, const std::function<Status(Bytes)>& sink) {
+  return blob_range(repository, blob, 0, blob.size, sink);
+}
+
+// ---- Blobs, written
+
+Result<std::string> Client::upload_place(const Answer& answer, const std::string& asked) const {
+  const auto place = resolved(asked, answer.header("location"));
+  const auto origin = place ? origin_of(*place) : std::nullopt;
+  if (!origin || (origin->scheme == "http" && !may_be_plain()))
+    return Status(kRegistryFailed, "{} names no usable place for an upload: '{}'", host_, first_line(answer.header("location")));
+  return *place;
+}
+
+Status Client::put_blob(const std::string& repository, const Descriptor& blob, uint64_t at_once, const Upload& content) {
+  Request begin;
+  begin.method = "POST";
+  begin.url = url(repository, "blobs/uploads/");
+  begin.body_limit = kMaxErrorBody;
+  const std::string asked = begin.url;
+  MLC_ASSIGN(const Answer begun, send(std::move(begin), repository, Access::Push));
+  if (begun.status != 202) return refused(begun, "an upload to " + repository);
+  MLC_ASSIGN(std::string place, upload_place(begun, asked));
+
+  const bool in_pieces = blob.size > at_once;
+  if (in_pieces) {
+    const uint64_t least = std::min(number_in(begun.header("oci-chunk-min-length")).value_or(0), kMaxBlobBytes);
+    MLC_RETURN_IF_ERROR(put_in_pieces(repository, place, std::max(at_once / 2, least), content, place));
+  }
+  Request end;
+  end.method = "PUT";
+  end.url = with_parameter(place, "digest", digest_text(blob.digest));
+  end.body_limit = kMaxErrorBody;
+  end.headers["Content-Type"] = kOctets;
+  end.upload = in_pieces ? Upload{0, content.read} : content;
+  MLC_ASSIGN(const Answer ended, send(std::move(end), repository, Access::Push));
+  if (!ended.is_success()) return refused(ended, digest_text(blob.digest));
+  if (!in_pieces) sent_ += content.size;
+  return ok();
+}
+
+Status Client::put_in_pieces(const std::string& repository, std::string place, uint64_t piece, const Upload& content, std::string& last_place) {
+  int failures = 0;
+  for (uint64_t done = 0; done < content.size;) {
+    const uint64_t take = std::min(piece, content.size - done);
+    Request patch;
+    patch.method = "PATCH";
+    patch.url = place;
+    patch.body_limit = kMaxErrorBody;
+    patch.headers["Content-Type"] = kOctets;
+    patch.headers["Content-Range"] = std::to_string(done) + "-" + std::to_string(done + take - 1);
+    patch.upload = Upload{take, [&content, done](uint64_t offset, std::span<std::byte> out) { return content.read(done + offset, out); }};
+    auto answered = send(std::move(patch), repository, Access::Push);
+    sent_ += take;
+    const bool is_lost = answered.ok() ? !answered->is_whole || answered->status >= 500 || answered->status == 416 || answered->status == 429
+                                       : answered.status().code == kRegistryFailed;
+    if (is_lost) {
+      if (++failures == kMaxAttempts) return answered.ok() ? refused(*answered, "a part of an upload") : std::move(answered).status();
+      sleep_ms(100u << failures);
+      Request where;
+      where.url = place;
+      where.body_limit = kMaxErrorBody;
+      answered = send(std::move(where), repository, Access::Push);
+    }
+    if (!answered.ok()) return std::move(answered).status();
+    if (!answered->is_success()) return refused(*answered, "a part of an upload");
+    const auto has = uploaded(answered->header("range"));
+    const uint64_t now = has ? *has : is_lost ? done : done + take;
+    if (now > content.size || (!is_lost && now <= done)) return Status(kRegistryFailed, "{} says that it has {} bytes of an upload of {}", host_, now, content.size);
+    if (now > done) failures = is_lost ? failures : 0;
+    done = now;
+    if (!answered->header("location").empty()) {
+      MLC_ASSIGN(place, upload_place(*answered, place));
+    }
+  }
+  last_place = place;
+  return ok();
+}
+
+}  // namespace mlc::registry

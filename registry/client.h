@@ -1,0 +1,97 @@
+// A registry, as the distribution specification describes it: manifests and blobs, read and written. Here is what a registry may make
+// this program do: where its redirects may lead, who gets a password, how often is asked (spec/registry.md, section 3).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/checked.h"
+#include "base/status.h"
+#include "registry/credentials.h"
+#include "registry/http.h"
+#include "registry/manifest.h"
+#include "registry/reference.h"
+
+namespace mlc::registry {
+
+struct ClientOptions {
+  bool plain_http = false;  // http:// to any host; else to this machine only
+  uint32_t timeout = 60;    // seconds without a byte
+};
+
+inline constexpr int kMaxRedirects = 5, kMaxAttempts = 5, kMaxCuts = 5, kMaxPages = 64;
+inline constexpr uint32_t kMaxRetryAfter = 60;  // seconds
+
+enum class Access : uint8_t { Pull, Push };
+
+struct FetchedManifest {
+  std::string text;
+  Digest digest{};
+  std::string media_type;
+};
+
+// What came of a request for part of a blob.
+struct RangeAnswer {
+  bool is_range = true;      // false: the registry gives whole blobs only, and nothing was handed on
+  bool is_whole = true;      // false: the connection ended too early
+  std::string why_not_whole;
+};
+
+// One registry and the tokens that it gave. Used from one thread.
+class Client {
+ public:
+  Client(std::string host, const ClientOptions& options);
+
+  [[nodiscard]] const std::string& host() const { return host_; }
+
+  // Of at most kMaxManifestBytes. NotFound where there is none. With a digest as `object` the text has it, else BadSignature; a digest that
+  // the registry states for a tag is compared as well.
+  [[nodiscard]] Result<FetchedManifest> manifest(const std::string& repository, const std::string& object);
+  // None where there is no such manifest.
+  [[nodiscard]] Result<std::optional<FetchedManifest>> manifest_if_there(const std::string& repository, const std::string& object);
+  // The indexes that the registry's own listing of referrers has, a page each; none where it has no listing.
+  [[nodiscard]] Result<std::vector<std::string>> listed_referrers(const std::string& repository, const Digest& subject);
+  [[nodiscard]] Status put_manifest(const std::string& repository, const std::string& object, std::string_view media_type, std::string_view text);
+
+  [[nodiscard]] Result<bool> has_blob(const std::string& repository, const Descriptor& blob, Access access);
+  // Bytes [offset, offset + length) in order, as they arrive; whether they are right is the caller's business. An answer that is about
+  // other bytes is an error.
+  [[nodiscard]] Result<RangeAnswer> blob_range(const std::string& repository, const Descriptor& blob, uint64_t offset, uint64_t length,
+                                               const std::function<Status(Bytes)>& sink);
+  // All of it in one answer.
+  [[nodiscard]] Result<RangeAnswer> blob(const std::string& repository, const Descriptor& blob, const std::function<Status(Bytes)>& sink);
+  // Up to `at_once` bytes go in one request, larger blobs in pieces of which one that was cut is sent again from where the registry has it.
+  [[nodiscard]] Status put_blob(const std::string& repository, const Descriptor& blob, uint64_t at_once, const Upload& content);
+
+  // For answers: bytes of bodies that came from the registry and went to it.
+  [[nodiscard]] uint64_t bytes_received() const { return received_; }
+  [[nodiscard]] uint64_t bytes_sent() const { return sent_; }
+
+ private:
+  std::string manifest_name(const std::string& repository, const std::string& object) const;
+  std::string url(const std::string& repository, std::string_view what) const;
+  // One request, with what it takes to be heard: credentials, redirects of what is read, and patience.
+  [[nodiscard]] Result<Answer> send(Request request, const std::string& repository, Access access);
+  [[nodiscard]] Result<Answer> follow(Request request, const Answer& answer);
+  [[nodiscard]] Status authorise(const Answer& answer, const std::string& repository, Access access);
+  [[nodiscard]] Result<std::string> fetch_token(const struct Challenge& challenge, const std::string& repository, Access access);
+  [[nodiscard]] bool may_be_plain() const { return options_.plain_http || is_loopback(host_); }
+  [[nodiscard]] Proof proof_for(const std::string& url, const std::string& repository, Access access) const;
+  [[nodiscard]] Status refused(const Answer& answer, const std::string& what) const;
+  [[nodiscard]] Result<std::string> upload_place(const Answer& answer, const std::string& asked) const;
+  [[nodiscard]] Status put_in_pieces(const std::string& repository, std::string place, uint64_t piece, const Upload& content, std::string& last_place);
+
+  const std::string host_;
+  const ClientOptions options_;
+  std::string base_;  // "https://host"
+  Http http_;
+  std::optional<Credentials> credentials_;                // once they are asked for
+  std::map<std::pair<std::string, Access>, Proof> proofs_;  // by repository
+  uint64_t received_ = 0, sent_ = 0;
+};
+
+}  // namespace mlc::registry

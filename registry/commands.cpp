@@ -1,0 +1,190 @@
+#include "registry/commands.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/cli/program.h"
+#include "base/cli/report.h"
+#include "base/counted.h"
+#include "registry/artifact.h"
+#include "registry/copy.h"
+#include "registry/pull.h"
+#include "registry/push.h"
+
+namespace mlc::registry {
+namespace {
+
+using cli::Json;
+using cli::Report;
+
+// What each command is given that talks to a registry.
+struct Flags {
+  std::string reference, file, output, policy, shape = "modelpack", as, tag = "latest";
+  std::vector<std::string> from;
+  uint32_t timeout = 60, request_mib = kRequestBytes >> 20;
+  bool plain_http = false, force = false, as_json = false;
+
+  ClientOptions client() const { return {plain_http, timeout}; }
+};
+
+std::string megabytes(uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f MB", static_cast<double>(bytes) / 1e6);
+  return text;
+}
+
+std::string pinned(const Reference& reference, const Digest& digest) { return reference.repository_text() + "@" + digest_text(digest); }
+
+const std::vector<std::string> kShapes = {"modelpack", "image", "both"};  // in the order of ShapeKind
+
+ShapeKind shape_named(const std::string& name) { return static_cast<ShapeKind>(std::find(kShapes.begin(), kShapes.end(), name) - kShapes.begin()); }
+
+Result<Report> run_export(const Flags& flags) {
+  const ExportOptions options{flags.file, flags.output, flags.tag, flags.as == "modelcar" ? ShapeKind::Image : ShapeKind::Modelpack};
+  MLC_ASSIGN(const PushResult result, export_layout(options));
+  Report report;
+  report.text = "exported " + flags.output + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + "\ndigest   " + digest_text(result.manifest) +
+                "\nblob     " + digest_text(result.blob) + "   " + megabytes(result.bytes) + "\nroot     " + digest_text(result.root) + "\n";
+  report.json = {{"folder", flags.output}, {"tag", flags.tag}, {"digest", digest_text(result.manifest)}, {"blob", digest_text(result.blob)},
+                 {"root", digest_text(result.root)}, {"id", result.id}, {"version", std::to_string(result.version)}, {"bytes", result.bytes}};
+  return report;
+}
+
+Result<Report> run_push(const Flags& flags) {
+  PushOptions options{flags.file, {}, shape_named(flags.shape), uint64_t{flags.request_mib} << 20, flags.client()};
+  MLC_ASSIGN(options.reference, parse_reference(flags.reference));
+  MLC_ASSIGN(const PushResult result, push(options));
+  Report report;
+  report.text = "pushed   " + options.reference.text() + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + "\ndigest   " +
+                pinned(options.reference, result.manifest) + "\nblob     " + digest_text(result.blob) + "   " + megabytes(result.bytes) +
+                (result.was_there ? ", which was there" : "") + "\nroot     " + digest_text(result.root) + "\n";
+  report.json = {{"reference", options.reference.text()}, {"digest", digest_text(result.manifest)}, {"blob", digest_text(result.blob)},
+                 {"root", digest_text(result.root)}, {"id", result.id}, {"version", std::to_string(result.version)}, {"bytes", result.bytes},
+                 {"bytes_sent", result.bytes_sent}, {"was_there", result.was_there}};
+  return report;
+}
+
+Result<Report> run_pull(const Flags& flags) {
+  PullOptions options{{}, flags.output, flags.from, flags.policy, flags.force, flags.client()};
+  MLC_ASSIGN(options.reference, parse_reference(flags.reference));
+  MLC_ASSIGN(const PullResult result, pull(options));
+  if (result.is_whole && !options.from.empty()) cli::note("note: " + options.reference.host + " gives no parts of files: all of it was fetched");
+  Report report;
+  report.text = "pulled   " + flags.output + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + "   " + cli::printable(result.reason) +
+                "\ndigest   " + pinned(options.reference, result.artifact.named) + "\nroot     " + digest_text(result.root) + "\nfetched  " +
+                megabytes(result.bytes_fetched) + " of " + megabytes(result.bytes) + " in " + counted(result.requests, "request") +
+                (result.is_whole ? ", no parts to be had" : "") + (result.bytes_reused > 0 ? ", " + megabytes(result.bytes_reused) + " from files that were here" : "") + "\n";
+  for (const std::string& warning : result.warnings) report.text += "warning  " + cli::printable(warning) + "\n";
+  report.json = {{"reference", options.reference.text()}, {"file", flags.output}, {"digest", digest_text(result.artifact.named)},
+                 {"blob", digest_text(result.artifact.blob.digest)}, {"root", digest_text(result.root)}, {"id", result.id},
+                 {"version", std::to_string(result.version)}, {"trust", result.trust}, {"reason", result.reason}, {"bytes", result.bytes},
+                 {"bytes_fetched", result.bytes_fetched}, {"bytes_reused", result.bytes_reused}, {"requests", result.requests},
+                 {"ranges", !result.is_whole}, {"warnings", result.warnings}};
+  return report;
+}
+
+Result<Report> run_copy(const Flags& flags) {
+  MLC_ASSIGN(const CopyResult result, copy({flags.reference, flags.output, flags.client()}));
+  Report report;
+  report.text = "copied   " + cli::printable(result.to) + "\ndigest   " + digest_text(result.digest) + "\nmoved    " + megabytes(result.bytes) + ", " +
+                counted(result.manifests, "manifest") + ", " + std::to_string(result.referrers) + " of them referrers\n";
+  report.json = {{"from", flags.reference}, {"to", result.to}, {"digest", digest_text(result.digest)}, {"manifests", result.manifests}, {"referrers", result.referrers}, {"bytes", result.bytes}};
+  return report;
+}
+
+Result<Report> run_resolve(const Flags& flags) {
+  MLC_ASSIGN(const Reference reference, parse_reference(flags.reference));
+  Client client(reference.host, flags.client());
+  MLC_ASSIGN(const Artifact artifact, find_artifact(client, reference));
+  Report report;
+  report.text = "digest   " + pinned(reference, artifact.named) + "\nblob     " + digest_text(artifact.blob.digest) + "   " + megabytes(artifact.blob.size) + "\n";
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) report.text += std::string(name) + cli::printable(value) + "\n";
+  };
+  add("root     ", artifact.root ? digest_text(*artifact.root) : "");
+  add("id       ", artifact.id);
+  add("version  ", artifact.version);
+  add("variants ", artifact.variants);
+  report.json = {{"reference", reference.text()}, {"digest", digest_text(artifact.named)}, {"manifest", digest_text(artifact.fetched.digest)},
+                 {"blob", digest_text(artifact.blob.digest)}, {"bytes", artifact.blob.size}};
+  if (artifact.root) report.json["root"] = digest_text(*artifact.root);
+  if (!artifact.id.empty()) report.json["id"] = artifact.id;
+  if (!artifact.version.empty()) report.json["version"] = artifact.version;
+  Json variants = Json::array();
+  for (size_t begin = 0; begin < artifact.variants.size();) {
+    const size_t end = std::min(artifact.variants.find(',', begin), artifact.variants.size());
+    variants.push_back(artifact.variants.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  report.json["variants"] = std::move(variants);
+  return report;
+}
+
+void add_client_options(const cli::Command& command, Flags& flags) {
+  command.add_flag("--plain-http", flags.plain_http, "without TLS; this machine's own registries are always asked so");
+  command.add_option("--timeout", flags.timeout, "seconds to wait for a connection, and for the next byte").within(1, 3600).shows_default();
+}
+
+void set_run(const cli::Command& command, const std::shared_ptr<Flags>& flags, Result<Report> (*run)(const Flags&)) {
+  command.on_run([command, flags, run] { return cli::finish(command.name(), flags->as_json, run(*flags)); });
+}
+
+}  // namespace
+
+void add_registry_commands(cli::Program& program) {
+  const std::string tool = "  " + program.name() + " ";
+  {
+    auto flags = std::make_shared<Flags>();
+    const cli::Command push = program.add_command("push", "put a container into a registry",
+                                                  tool + "push cat.mlc registry.example.org/acme/cat:2\n" + tool + "push cat.mlc localhost:5000/acme/cat\n", flags->as_json);
+    push.add_option("file", flags->file, "container").required();
+    push.add_option("reference", flags->reference, "HOST[:PORT]/REPOSITORY[:TAG]; the tag latest, if none is named").required();
+    push.add_option("--shape", flags->shape, "modelpack: the file as it is; image: in a layer that container engines mount; both").one_of(kShapes).shows_default();
+    push.add_option("--request-mib", flags->request_mib, "MiB that one request may carry; a larger file goes in pieces").within(1, 4096).shows_default();
+    add_client_options(push, *flags);
+    set_run(push, flags, run_push);
+  }
+  {
+    auto flags = std::make_shared<Flags>();
+    const cli::Command pull = program.add_command("pull", "get a container out of a registry, checked",
+                                                  tool + "pull registry.example.org/acme/cat:2 -o cat.mlc\n" + tool + "pull registry.example.org/acme/cat:3 --from cat.mlc -o cat.mlc\n",
+                                                  flags->as_json);
+    pull.add_option("reference", flags->reference, "HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST]").required();
+    pull.add_option("-o,--output", flags->output, "where to write").required();
+    pull.add_option("--from", flags->from, "a container that is here: what it has of the new one is not fetched");
+    pull.add_option("--policy", flags->policy, "trust policy; default: your own");
+    pull.add_flag("--force", flags->force, "replace an output that is no container");
+    add_client_options(pull, *flags);
+    set_run(pull, flags, run_pull);
+  }
+  {
+    auto flags = std::make_shared<Flags>();
+    const cli::Command layout = program.add_command("export", "write a container as an OCI image layout",
+                                                    tool + "export cat.mlc --as oci-layout -o cat-layout\n" + tool + "export cat.mlc --as modelcar -o cat-image\n", flags->as_json);
+    layout.add_option("file", flags->file, "container").required();
+    layout.add_option("--as", flags->as, "oci-layout: the file as it is, a ModelPack artifact; modelcar: an image with it").one_of({"oci-layout", "modelcar"}).required();
+    layout.add_option("-o,--output", flags->output, "folder, new or empty").required();
+    layout.add_option("--tag", flags->tag, "its name in the layout").shows_default();
+    set_run(layout, flags, run_export);
+  }
+  {
+    auto flags = std::make_shared<Flags>();
+    const cli::Command between = program.add_command("copy", "copy an artifact with all that refers to it",
+                                                     tool + "copy registry.example.org/acme/cat:2 mirror.example.org/acme/cat:2\n" + tool + "copy registry.example.org/acme/cat:2 oci:cat-layout:2\n",
+                                                     flags->as_json);
+    between.add_option("from", flags->reference, "a reference, or oci:FOLDER[:TAG] for an OCI image layout").required();
+    between.add_option("to", flags->output, "likewise; a layout is a new folder").required();
+    add_client_options(between, *flags);
+    set_run(between, flags, run_copy);
+  }
+  {
+    auto flags = std::make_shared<Flags>();
+    const cli::Command resolve = program.add_command("resolve", "what a reference leads to, without fetching it",
+                                                     tool + "resolve registry.example.org/acme/cat:2\n" + tool + "resolve localhost:5000/acme/cat --json\n", flags->as_json);
+    resolve.add_option("reference", flags->reference, "HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST]").required();
+    add_client_options(resolve, *flags);
+    set_run(resolve, flags, run_resolve);
+  }
+}
+
+}  // namespace mlc::registry

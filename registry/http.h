@@ -1,0 +1,87 @@
+// One exchange over HTTP, by libcurl. Nothing here follows a redirect, repeats a request or knows a password by itself: client.h
+// decides that.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/checked.h"
+#include "base/status.h"
+
+namespace mlc::registry {
+
+inline constexpr size_t kMaxHeaderBytes = 64u << 10, kMaxErrorBody = 64u << 10;
+
+// What proves to a server who asks. At most one of the two is set.
+struct Proof {
+  std::string token;           // Bearer
+  std::string user, password;  // Basic
+
+  bool empty() const { return token.empty() && user.empty() && password.empty(); }
+};
+
+// The bytes that a request carries: `read` fills all of `out` from `offset` on.
+struct Upload {
+  uint64_t size = 0;
+  std::function<Status(uint64_t offset, std::span<std::byte> out)> read;
+};
+
+struct Request {
+  std::string method = "GET";
+  std::string url;
+  std::map<std::string, std::string> headers;
+  Proof proof;
+  bool may_be_plain = false;  // http://
+  std::optional<Upload> upload;
+  // Takes the body of an answer with a status from 200 to 299 as it arrives, with the header it has; what it answers ends the exchange unless it is OK.
+  std::function<Status(const struct Answer& head, Bytes bytes)> sink;
+  uint64_t body_limit = 0;    // of a body that no sink takes; a longer one ends the exchange
+};
+
+struct Answer {
+  int status = 0;             // 0: nothing was answered, `why_not_whole` says why
+  std::map<std::string, std::string> headers;  // names in lower case; of one that comes twice the values joined by ", "
+  std::string body;
+  bool is_whole = true;       // false: the connection ended before the body did, or stalled
+  std::string why_not_whole;
+
+  [[nodiscard]] const std::string& header(const std::string& name) const;
+  [[nodiscard]] bool is_success() const { return status >= 200 && status < 300; }
+};
+
+// Keeps connections open between exchanges. Used from one thread.
+class Http {
+ public:
+  // `seconds`: how long to wait for a connection, and how long nothing may arrive.
+  explicit Http(uint32_t seconds);
+  ~Http();
+  Http(const Http&) = delete;
+
+  // An error is one of `sink`, of `upload`, or a limit of this header. No answer, or a broken one, is no error here.
+  [[nodiscard]] Result<Answer> exchange(const Request& request);
+
+ private:
+  struct Handle;
+  std::unique_ptr<Handle> handle_;
+  uint32_t seconds_;
+};
+
+// The parts of a URL that say to whom it leads.
+struct Origin {
+  std::string scheme, host, port;
+  friend bool operator==(const Origin&, const Origin&) = default;
+  [[nodiscard]] std::string host_and_port() const { return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port; }
+};
+// None: no URL of http or https, or one with a user's name in it.
+[[nodiscard]] std::optional<Origin> origin_of(const std::string& url);
+// `location`, which may be relative, seen from `url`. None: no URL.
+[[nodiscard]] std::optional<std::string> resolved(const std::string& url, const std::string& location);
+// With another parameter behind its query.
+[[nodiscard]] std::string with_parameter(const std::string& url, std::string_view name, std::string_view value);
+
+}  // namespace mlc::registry

@@ -1,0 +1,386 @@
+#include "registry/pull.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+
+#include "base/counted.h"
+#include "packager/container/output_file.h"
+#include "registry/leaves.h"
+#include "registry/tar.h"
+#include "runtime/container/container.h"
+#include "runtime/container/header.h"
+#include "runtime/container/source.h"
+#include "signing/policy.h"
+#include "signing/user_key.h"
+#include "signing/version_marks.h"
+
+namespace mlc::registry {
+namespace {
+
+constexpr uint64_t kHeadBytes = 128u << 10;  // header page, manifest and small segments of most files
+constexpr uint64_t kJoinedGap = 64u << 10;
+constexpr uint64_t kMostTail = 32u << 20;    // leaf tables and signature: this, and a sixteenth of the file
+
+Status wrong_bytes(const std::string& what, const Digest& expected, const Digest& found) {
+  return Status(Code::BadSignature, 3102, "{} does not match its digest, also when it was asked for once more", what)
+      .fact("expected  " + digest_text(expected))
+      .fact("found     " + digest_text(found));
+}
+
+// Cuts a stream of bytes into the leaves that it holds and hands on those that are right. Bytes between leaves are dropped.
+class LeafSplitter {
+ public:
+  LeafSplitter(std::span<const Leaf> leaves, container::OutputFile& out, std::vector<Leaf>& wrong) : leaves_(leaves), out_(out), wrong_(wrong) {}
+
+  // Where the next byte has to come from; the end of the leaves if there is none left.
+  size_t done() const { return done_; }
+  void start_at(uint64_t offset) {
+    at_ = offset;
+    buffer_.clear();
+  }
+  Status take(Bytes bytes) {
+    while (!bytes.empty() && done_ < leaves_.size()) {
+      const Leaf& leaf = leaves_[done_];
+      if (at_ < leaf.offset) {
+        const auto skipped = static_cast<size_t>(std::min<uint64_t>(leaf.offset - at_, bytes.size()));
+        at_ += skipped;
+        bytes = bytes.subspan(skipped);
+        continue;
+      }
+      const size_t taken = std::min(bytes.size(), leaf.length - buffer_.size());
+      buffer_.insert(buffer_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(taken));
+      at_ += taken;
+      bytes = bytes.subspan(taken);
+      if (buffer_.size() == leaf.length) MLC_RETURN_IF_ERROR(finish(leaf));
+    }
+    return ok();
+  }
+
+ private:
+  Status finish(const Leaf& leaf) {
+    ++done_;
+    found_ = leaf_digest(buffer_);
+    if (found_ == leaf.digest) MLC_RETURN_IF_ERROR(out_.write_at(leaf.offset, buffer_));
+    else wrong_.push_back(leaf);
+    buffer_.clear();
+    return ok();
+  }
+
+  const std::span<const Leaf> leaves_;
+  container::OutputFile& out_;
+  std::vector<Leaf>& wrong_;
+  std::vector<std::byte> buffer_;
+  size_t done_ = 0;
+  uint64_t at_ = 0;
+
+ public:
+  Digest found_{};  // of the last leaf
+};
+
+class Puller {
+ public:
+  Puller(const PullOptions& options, Client& client, container::OutputFile& out, PullResult& result)
+      : options_(options), client_(client), out_(out), result_(result), blob_(result.artifact.blob) {}
+
+  Status run() {
+    MLC_RETURN_IF_ERROR(load_trust());
+    MLC_RETURN_IF_ERROR(fetch_head());
+    if (result_.is_whole) MLC_RETURN_IF_ERROR(fetch_whole());
+    MLC_RETURN_IF_ERROR(decide());
+    if (!result_.is_whole) MLC_RETURN_IF_ERROR(fetch_missing());
+    if (result_.is_whole && !is_decided_whole_) {  // ranges ended on the way
+      MLC_RETURN_IF_ERROR(fetch_whole());
+      MLC_RETURN_IF_ERROR(decide());
+    }
+    return check_all();
+  }
+
+ private:
+  Status load_trust() {
+    signing::TrustSources sources = signing::default_trust_sources();
+    if (!options_.policy.empty()) sources.policy_file = options_.policy;
+    MLC_ASSIGN(trust_, signing::TrustSet::load(sources));
+    if (const auto folder = signing::state_folder(); folder.ok()) {
+      MLC_ASSIGN(marks_, signing::VersionMarks::load(*folder));
+    }
+    return ok();
+  }
+
+  // Bytes of the blob, in order. What was cut goes on where it ended.
+  Status fetch(uint64_t begin, uint64_t end, const std::function<Status(uint64_t at, Bytes bytes)>& sink) {
+    for (int cuts = 0; begin < end && !result_.is_whole;) {
+      const uint64_t before = begin;
+      ++result_.requests;
+      MLC_ASSIGN(const RangeAnswer answer, client_.blob_range(options_.reference.repository, blob_, begin, end - begin, [&](Bytes bytes) {
+        const uint64_t at = begin;
+        begin += bytes.size();
+        return sink(at, bytes);
+      }));
+      if (!answer.is_range) result_.is_whole = true;
+      else if (!answer.is_whole) MLC_RETURN_IF_ERROR(was_cut(answer, begin > before, cuts));
+    }
+    return ok();
+  }
+  // [begin, end) of the file.
+  Status fetch_to_file(uint64_t begin, uint64_t end) {
+    return fetch(file_begin_ + begin, file_begin_ + end, [&](uint64_t at, Bytes bytes) { return take(at, bytes); });
+  }
+
+  // With the first bytes of the blob it is known where the file lies in it; a tar has something around it, which its digest covers too.
+  Status locate(std::vector<std::byte> head) {
+    file_begin_ = 0;
+    file_size_ = blob_.size;
+    if (result_.artifact.is_tar) {
+      MLC_ASSIGN(const TarPlace place, find_in_tar(head, blob_.size));
+      file_begin_ = place.offset;
+      file_size_ = place.size;
+    }
+    result_.bytes = file_size_;
+    before_.assign(head.begin(), head.begin() + static_cast<ptrdiff_t>(file_begin_));
+    behind_.assign(blob_.size - file_begin_ - file_size_, std::byte{0});
+    MLC_RETURN_IF_ERROR(out_.set_size(file_size_));
+    return take(0, head);
+  }
+
+  // Bytes of the blob from `at` on to where they belong.
+  Status take(uint64_t at, Bytes bytes) {
+    const uint64_t file_end = file_begin_ + file_size_;
+    if (at < file_begin_) {
+      const auto known = static_cast<size_t>(std::min<uint64_t>(bytes.size(), file_begin_ - at));
+      bytes = bytes.subspan(known);
+      at += known;
+    }
+    if (at < file_end && !bytes.empty()) {
+      const auto inside = static_cast<size_t>(std::min<uint64_t>(bytes.size(), file_end - at));
+      MLC_RETURN_IF_ERROR(out_.write_at(at - file_begin_, bytes.first(inside)));
+      bytes = bytes.subspan(inside);
+      at += inside;
+    }
+    std::copy(bytes.begin(), bytes.end(), behind_.begin() + static_cast<ptrdiff_t>(bytes.empty() ? 0 : at - file_end));
+    return ok();
+  }
+
+  Status was_cut(const RangeAnswer& answer, bool got_further, int& cuts) const {
+    cuts = got_further ? 1 : cuts + 1;
+    if (cuts < kMaxCuts) return ok();
+    return Status(kRegistryFailed, "{} ends the transfer again and again: {}", client_.host(), answer.why_not_whole);
+  }
+
+  // What the signature covers, and the signature: everything that the policy is asked about lies in these bytes.
+  Status fetch_head() {
+    std::vector<std::byte> head;
+    MLC_RETURN_IF_ERROR(fetch(0, std::min(kHeadBytes, blob_.size), [&](uint64_t, Bytes bytes) {
+      head.insert(head.end(), bytes.begin(), bytes.end());
+      return ok();
+    }));
+    if (result_.is_whole) return ok();
+    const uint64_t in_head = head.size();
+    MLC_RETURN_IF_ERROR(locate(std::move(head)));
+    MLC_RETURN_IF_ERROR(fetch(std::max(in_head, file_begin_ + file_size_), blob_.size, [&](uint64_t at, Bytes bytes) { return take(at, bytes); }));
+    head_end_ = std::min(in_head - file_begin_, file_size_);
+    if (result_.is_whole || head_end_ == file_size_) return ok();
+    MLC_ASSIGN(const auto source, container::open_descriptor(out_.descriptor(), name()));
+    std::array<std::byte, format::kHeaderLen> page{};
+    MLC_RETURN_IF_ERROR(source->read(0, page));
+    const auto header = container::parse_header(page);
+    if (!header.ok()) return ok();  // the reader of containers says what it is instead
+    const uint64_t manifest_end = header->manifest_off + header->manifest_len;
+    if (header->body_size > file_size_ || header->leaves_off > header->body_size || manifest_end > header->leaves_off) return ok();  // likewise
+    if (file_size_ - header->leaves_off > kMostTail + file_size_ / 16)
+      return Status(Code::Malformed, "{}: leaf tables and signature are said to have {} bytes of {}", name(), file_size_ - header->leaves_off, file_size_);
+    MLC_RETURN_IF_ERROR(fetch_to_file(head_end_, manifest_end));
+    return fetch_to_file(std::max(head_end_, header->leaves_off), file_size_);
+  }
+
+  // A registry without ranges: in one stream, in order, and once more if the bytes are wrong.
+  Status fetch_whole() {
+    Digest found{};
+    const uint64_t first = std::min(kHeadBytes, blob_.size);
+    for (int attempt = 0, cuts = 0; attempt < 2;) {
+      Sha256 sha;
+      uint64_t at = 0;
+      std::vector<std::byte> head;
+      ++result_.requests;
+      MLC_ASSIGN(const RangeAnswer answer, client_.blob(options_.reference.repository, blob_, [&](Bytes bytes) -> Status {
+        sha.update(bytes);
+        const uint64_t here = std::exchange(at, at + bytes.size());
+        if (here >= first) return take(here, bytes);
+        head.insert(head.end(), bytes.begin(), bytes.end());
+        return head.size() < first ? ok() : locate(std::move(head));
+      }));
+      if (!answer.is_whole) {
+        MLC_RETURN_IF_ERROR(was_cut(answer, false, cuts));
+        continue;
+      }
+      found = sha.finish();
+      if (found == blob_.digest) return ok();
+      ++attempt;
+    }
+    return wrong_bytes("the file", blob_.digest, found);
+  }
+
+  // Before a weight is fetched: who signed it, and whether the policy lets it be here.
+  Status decide() {
+    is_decided_whole_ = result_.is_whole;
+    MLC_ASSIGN(auto source, container::open_descriptor(out_.descriptor(), name()));
+    MLC_ASSIGN(container::AuthenticatedFile file, container::AuthenticatedFile::open_source(std::move(source)));
+    manifest_len_ = file.manifest_len();
+    container::OpenOptions how;
+    how.verify = container::Verify::Lazy;
+    how.trust = &*trust_;
+    how.marks = marks_ ? &*marks_ : nullptr;
+    MLC_ASSIGN(container_, container::Container::open(std::move(file), how));
+    const signing::Verdict& verdict = container_->verdict();
+    result_.root = container_->root();
+    result_.id = container_->manifest().model.id;
+    result_.version = container_->manifest().model.version;
+    result_.reason = verdict.reason;
+    result_.trust = name_of(verdict.trust);
+    result_.warnings = verdict.warnings;
+    const auto& stated = result_.artifact.root;
+    if (stated && *stated != result_.root)
+      return Status(Code::BadSignature, 3102, "{} is another container than its manifest says", name())
+          .fact("root of the manifest  " + digest_text(*stated))
+          .fact("root of the file      " + digest_text(result_.root));
+    is_vouched_ = verdict.trust == signing::Trust::Trusted || (result_.artifact.is_pinned() && stated);
+    if (options_.from.empty() || is_vouched_) return ok();
+    return Status(verdict.trust == signing::Trust::Unsigned ? Code::Unsigned : Code::Untrusted, "--from: nobody whom you trust vouches for {}: {}", name(), verdict.reason)
+        .fact("the digest of a blob vouches for all of it only, not for parts")
+        .hint("name the artifact by its digest, HOST/REPOSITORY@sha256:..., or pull it without --from");
+  }
+
+  Status fetch_missing() {
+    MLC_ASSIGN(const auto source, container::open_descriptor(out_.descriptor(), name()));
+    MLC_ASSIGN(std::vector<Leaf> leaves, leaves_of(*container_, *source, manifest_len_));
+    std::erase_if(leaves, [&](const Leaf& leaf) { return leaf.offset + leaf.length <= head_end_ && is_there(*source, leaf); });
+    for (const std::string& path : options_.from) MLC_RETURN_IF_ERROR(reuse(path, leaves));
+    std::vector<Leaf> wrong;
+    for (const Range& range : ranges_of(leaves, kJoinedGap)) {
+      const auto begins = [](const Leaf& leaf, uint64_t offset) { return leaf.offset < offset; };
+      const auto first = std::lower_bound(leaves.begin(), leaves.end(), range.begin, begins);
+      const auto last = std::lower_bound(first, leaves.end(), range.end, begins);
+      MLC_RETURN_IF_ERROR(fetch_leaves(std::span<const Leaf>(first, last), wrong));
+      if (result_.is_whole) return ok();
+    }
+    for (const Leaf& leaf : std::vector<Leaf>(std::move(wrong))) {
+      std::vector<Leaf> again;
+      Digest found{};
+      MLC_RETURN_IF_ERROR(fetch_leaves(std::span(&leaf, 1), again, &found));
+      if (!again.empty()) return wrong_bytes("a leaf of " + std::to_string(leaf.length) + " bytes at " + std::to_string(leaf.offset), leaf.digest, found);
+    }
+    return ok();
+  }
+
+  static bool is_there(const container::Source& source, const Leaf& leaf) {
+    std::vector<std::byte> bytes(leaf.length);
+    return source.read(leaf.offset, bytes).ok() && leaf_digest(bytes) == leaf.digest;
+  }
+
+  // Leaves that an older file has, whoever signed that: each is hashed again.
+  Status reuse(const std::string& path, std::vector<Leaf>& wanted) {
+    MLC_ASSIGN(const auto source, container::open_file(path));
+    MLC_ASSIGN(container::AuthenticatedFile file, container::AuthenticatedFile::open(path));
+    const uint64_t manifest_len = file.manifest_len();
+    container::OpenOptions how;
+    how.verify = container::Verify::Lazy;
+    how.allow_unsigned = true;
+    how.now = 1;  // also one that has expired has the same bytes
+    MLC_ASSIGN(const auto old, container::Container::open(std::move(file), how));
+    MLC_ASSIGN(const std::vector<Leaf> offered, leaves_of(*old, *source, manifest_len));
+    std::map<Digest, const Leaf*> by_digest;
+    for (const Leaf& leaf : offered) by_digest.emplace(leaf.digest, &leaf);
+    std::vector<Leaf> left;
+    std::vector<std::byte> bytes;
+    for (const Leaf& leaf : wanted) {
+      const auto found = by_digest.find(leaf.digest);
+      bytes.resize(leaf.length);
+      if (found == by_digest.end() || found->second->length != leaf.length || !source->read(found->second->offset, bytes).ok() || leaf_digest(bytes) != leaf.digest) {
+        left.push_back(leaf);
+        continue;
+      }
+      MLC_RETURN_IF_ERROR(out_.write_at(leaf.offset, bytes));
+      result_.bytes_reused += leaf.length;
+    }
+    wanted = std::move(left);
+    return ok();
+  }
+
+  // In one request, or as many as cuts make of it. `found`: the digest of the last leaf as it came.
+  Status fetch_leaves(std::span<const Leaf> leaves, std::vector<Leaf>& wrong, Digest* found = nullptr) {
+    LeafSplitter splitter(leaves, out_, wrong);
+    const uint64_t end = leaves.back().offset + leaves.back().length;
+    for (int cuts = 0; splitter.done() < leaves.size();) {
+      const size_t before = splitter.done();
+      const uint64_t begin = leaves[before].offset;
+      splitter.start_at(begin);
+      ++result_.requests;
+      MLC_ASSIGN(const RangeAnswer answer, client_.blob_range(options_.reference.repository, blob_, file_begin_ + begin, end - begin, [&](Bytes bytes) { return splitter.take(bytes); }));
+      if (!answer.is_range) {
+        result_.is_whole = true;
+        return ok();
+      }
+      if (!answer.is_whole) MLC_RETURN_IF_ERROR(was_cut(answer, splitter.done() > before, cuts));
+    }
+    if (found != nullptr) *found = splitter.found_;
+    return ok();
+  }
+
+  // The whole file once more, as it lies there: the digest that the manifest names, and what `mlpack verify --deep` looks at.
+  Status check_all() {
+    MLC_ASSIGN(auto source, container::open_descriptor(out_.descriptor(), name()));
+    Sha256 sha;
+    sha.update(before_);
+    std::vector<std::byte> piece(1u << 20);
+    for (uint64_t at = 0; at < file_size_; at += piece.size()) {
+      piece.resize(static_cast<size_t>(std::min<uint64_t>(piece.size(), file_size_ - at)));
+      MLC_RETURN_IF_ERROR(source->read(at, piece));
+      sha.update(piece);
+    }
+    sha.update(behind_);
+    if (const Digest found = sha.finish(); found != blob_.digest)
+      return Status(Code::BadSignature, 3102, "{}: the file does not match the digest that the manifest names", name())
+          .fact("expected  " + digest_text(blob_.digest))
+          .fact("found     " + digest_text(found));
+    return container_->verify_all();
+  }
+
+  std::string name() const { return options_.reference.text(); }
+
+  const PullOptions& options_;
+  Client& client_;
+  container::OutputFile& out_;
+  PullResult& result_;
+  const Descriptor& blob_;
+  // Where the file lies in the blob, and what is around it there; how much of the file came with the first request.
+  uint64_t file_begin_ = 0, file_size_ = 0, head_end_ = 0;
+  std::vector<std::byte> before_, behind_;
+  std::optional<signing::TrustSet> trust_;
+  std::optional<signing::VersionMarks> marks_;
+  std::unique_ptr<container::Container> container_;
+  uint64_t manifest_len_ = 0;
+  bool is_vouched_ = false, is_decided_whole_ = false;
+};
+
+}  // namespace
+
+Result<PullResult> pull(const PullOptions& options) {
+  MLC_RETURN_IF_ERROR(container::may_write(options.output, options.force));
+  MLC_RETURN_IF_ERROR(container::OutputFile::try_create(options.output));
+  Client client(options.reference.host, options.client);
+  PullResult result;
+  MLC_ASSIGN(result.artifact, find_artifact(client, options.reference));
+  MLC_ASSIGN(container::OutputFile out, container::OutputFile::create(options.output));
+  {
+    Puller puller(options, client, out, result);
+    MLC_RETURN_IF_ERROR(puller.run());
+  }
+  MLC_RETURN_IF_ERROR(out.commit());
+  result.bytes_fetched = client.bytes_received();
+  return result;
+}
+
+}  // namespace mlc::registry

@@ -1,0 +1,116 @@
+#include "registry/push.h"
+
+#include <algorithm>
+
+#include "base/cli/report.h"
+#include "registry/layout.h"
+#include "registry/shapes.h"
+#include "registry/tar.h"
+#include "runtime/container/container.h"
+#include "runtime/container/source.h"
+
+namespace mlc::registry {
+namespace {
+
+Result<Digest> digest_of(const Upload& content) {
+  Sha256 sha;
+  std::vector<std::byte> piece(1u << 20);
+  for (uint64_t at = 0; at < content.size; at += piece.size()) {
+    piece.resize(static_cast<size_t>(std::min<uint64_t>(piece.size(), content.size - at)));
+    MLC_RETURN_IF_ERROR(content.read(at, piece));
+    sha.update(piece);
+  }
+  return sha.finish();
+}
+
+Result<std::unique_ptr<container::Container>> opened(const std::string& path) {
+  container::OpenOptions how;
+  how.verify = container::Verify::Lazy;
+  how.allow_unsigned = true;
+  how.now = 1;  // one that has expired may be kept somewhere
+  MLC_ASSIGN(auto file, container::Container::open(path, how));
+  MLC_RETURN_IF_ERROR(file->verify_all());
+  return file;
+}
+
+// A layer and its config, then the manifest around them: it is what names them.
+class Writer {
+ public:
+  Writer(Store& store, PushResult& result) : store_(store), result_(result) {}
+
+  Result<std::string> put(const Shape& shape, const Upload& layer) {
+    const Descriptor& named = shape.manifest.layers.front();
+    MLC_ASSIGN(const bool is_there, store_.has_blob(named));
+    result_.was_there = is_there && (is_first_ || result_.was_there);
+    is_first_ = false;
+    if (!is_there) MLC_RETURN_IF_ERROR(store_.put_blob(named, layer));
+    MLC_ASSIGN(const bool has_config, store_.has_blob(*shape.manifest.config));
+    if (!has_config) MLC_RETURN_IF_ERROR(store_.put_blob(*shape.manifest.config, upload_of(shape.config)));
+    return manifest_text(shape.manifest);
+  }
+
+ private:
+  Store& store_;
+  PushResult& result_;
+  bool is_first_ = true;
+};
+
+// The tag last: whoever finds it finds all that it leads to.
+Result<PushResult> write_artifact(const std::string& path, ShapeKind kind, const std::string& tag, Store& store) {
+  MLC_ASSIGN(const auto source, container::open_file(path));
+  MLC_ASSIGN(const auto file, opened(path));
+  const Upload bytes{source->size(), [&](uint64_t offset, std::span<std::byte> out) { return source->read(offset, out); }};
+  const Upload tar = tar_of(bytes);
+  Packed packed{file->manifest(), file->root(), {}, bytes.size, {}, tar.size};
+  if (kind != ShapeKind::Image) {
+    MLC_ASSIGN(packed.digest, digest_of(bytes));
+  }
+  if (kind != ShapeKind::Modelpack) {
+    MLC_ASSIGN(packed.tar_digest, digest_of(tar));
+  }
+  MLC_RETURN_IF_ERROR(source->unchanged());
+  PushResult result;
+  result.root = packed.root;
+  result.id = file->manifest().model.id;
+  result.version = file->manifest().model.version;
+  result.bytes = bytes.size;
+  result.blob = kind == ShapeKind::Image ? packed.tar_digest : packed.digest;
+
+  Writer writer(store, result);
+  std::string artifact, image, last;
+  if (kind != ShapeKind::Image) {
+    MLC_ASSIGN(artifact, writer.put(modelpack_shape(packed), bytes));
+  }
+  if (kind != ShapeKind::Modelpack) {
+    MLC_ASSIGN(image, writer.put(image_shape(packed), tar));
+  }
+  if (kind == ShapeKind::Both) {
+    for (const std::string& text : {artifact, image}) MLC_RETURN_IF_ERROR(store.put_manifest(digest_text(sha256(text)), kManifestType, text));
+    last = manifest_text(index_of_both(packed, artifact, image));
+  } else {
+    last = kind == ShapeKind::Image ? image : artifact;
+  }
+  result.manifest = sha256(last);
+  MLC_RETURN_IF_ERROR(store.put_manifest(tag, kind == ShapeKind::Both ? kIndexType : kManifestType, last));
+  MLC_RETURN_IF_ERROR(store.commit());
+  return result;
+}
+
+}  // namespace
+
+Result<PushResult> push(const PushOptions& options) {
+  if (options.reference.digest) return Status(Code::Usage, "{} names a digest, a tag expected: the digest follows from the file", options.reference.text());
+  Client client(options.reference.host, options.client);
+  const auto store = repository_store(client, options.reference.repository, options.request_bytes);
+  MLC_ASSIGN(PushResult result, write_artifact(options.file, options.shape, options.reference.tag, *store));
+  result.bytes_sent = client.bytes_sent();
+  return result;
+}
+
+Result<PushResult> export_layout(const ExportOptions& options) {
+  if (!is_tag(options.tag)) return Status(Code::Usage, "--tag: '{}' is no tag, letters, digits and . _ - expected", cli::printable(options.tag));
+  MLC_ASSIGN(const auto store, create_layout(options.folder));
+  return write_artifact(options.file, options.shape, options.tag, *store);
+}
+
+}  // namespace mlc::registry

@@ -1,0 +1,43 @@
+// push and export: a container into a registry or a folder. What is written is spec/registry.md, section 2.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "registry/client.h"
+#include "registry/reference.h"
+#include "registry/store.h"
+
+namespace mlc::registry {
+
+enum class ShapeKind : uint8_t { Modelpack, Image, Both };
+
+struct PushOptions {
+  std::string file;
+  Reference reference;                     // with a tag, without a digest
+  ShapeKind shape = ShapeKind::Modelpack;
+  uint64_t request_bytes = kRequestBytes;  // a larger file goes in pieces of half of that
+  ClientOptions client;
+};
+
+struct ExportOptions {
+  std::string file, folder, tag = "latest";
+  ShapeKind shape = ShapeKind::Modelpack;
+};
+
+struct PushResult {
+  Digest manifest{};  // or index: what the tag leads to
+  Digest blob{};      // of the layer; with Both, of the file
+  Digest root{};
+  std::string id;
+  uint64_t version = 0, bytes = 0;
+  uint64_t bytes_sent = 0;
+  bool was_there = false;  // the layers, that is: only what is around them was sent
+};
+
+// Every segment is hashed before anything is sent: what is pushed is good, whoever signed it.
+[[nodiscard]] Result<PushResult> push(const PushOptions& options);
+// An OCI image layout; the folder must not exist, or be empty.
+[[nodiscard]] Result<PushResult> export_layout(const ExportOptions& options);
+
+}  // namespace mlc::registry

@@ -1,0 +1,74 @@
+#include "registry/store.h"
+
+#include <algorithm>
+#include <set>
+
+namespace mlc::registry {
+namespace {
+
+class RepositoryStore final : public Store {
+ public:
+  RepositoryStore(Client& client, std::string repository, uint64_t request_bytes)
+      : client_(client), repository_(std::move(repository)), request_bytes_(request_bytes) {}
+
+  std::string name() const override { return client_.host() + "/" + repository_; }
+  Result<FetchedManifest> manifest(const std::string& object) override { return client_.manifest(repository_, object); }
+
+  Status read_blob(const Descriptor& blob, const std::function<Status(Bytes)>& sink) override {
+    int cuts = 0;
+    for (uint64_t at = 0; at < blob.size;) {
+      const uint64_t before = at;
+      MLC_ASSIGN(const RangeAnswer answer, client_.blob_range(repository_, blob, at, blob.size - at, [&](Bytes bytes) {
+        at += bytes.size();
+        return sink(bytes);
+      }));
+      cuts = answer.is_whole ? 0 : at > before ? 1 : cuts + 1;
+      if (!answer.is_range) return Status(kRegistryFailed, "{} ended the transfer, and gives no parts of files to go on with", client_.host());
+      if (cuts == kMaxCuts) return Status(kRegistryFailed, "{} ends the transfer again and again: {}", client_.host(), answer.why_not_whole);
+    }
+    return ok();
+  }
+
+  // The listing of the interface and that under the tag: registries have one of them, and after a copy some have both.
+  Result<std::vector<Descriptor>> referrers(const Digest& subject) override {
+    MLC_ASSIGN(std::vector<std::string> pages, client_.listed_referrers(repository_, subject));
+    MLC_ASSIGN(auto tagged, client_.manifest_if_there(repository_, referrers_tag(subject)));
+    if (tagged) pages.push_back(std::move(tagged->text));
+    std::vector<Descriptor> all;
+    std::set<Digest> seen;
+    for (const std::string& page : pages) {
+      MLC_ASSIGN(const Manifest index, parse_manifest(page));
+      for (const Descriptor& one : index.manifests)
+        if (seen.insert(one.digest).second) all.push_back(one);
+    }
+    return all;
+  }
+
+  Result<bool> has_blob(const Descriptor& blob) override { return client_.has_blob(repository_, blob, Access::Push); }
+  Status put_blob(const Descriptor& blob, const Upload& content) override { return client_.put_blob(repository_, blob, request_bytes_, content); }
+  Status put_manifest(const std::string& object, std::string_view media_type, std::string_view text) override {
+    return client_.put_manifest(repository_, object, media_type, text);
+  }
+
+ private:
+  Client& client_;
+  const std::string repository_;
+  const uint64_t request_bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> repository_store(Client& client, std::string repository, uint64_t request_bytes) {
+  return std::make_unique<RepositoryStore>(client, std::move(repository), request_bytes);
+}
+
+std::string referrers_tag(const Digest& subject) { return "sha256-" + to_hex(subject); }
+
+Upload upload_of(const std::string& text) {
+  return Upload{text.size(), [text](uint64_t offset, std::span<std::byte> out) {
+    std::copy_n(std::as_bytes(std::span(text)).begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
+    return ok();
+  }};
+}
+
+}  // namespace mlc::registry

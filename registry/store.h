@@ -1,0 +1,48 @@
+// Where artifacts lie: a repository of a registry, or a folder in OCI's image layout. Pushing, exporting and copying are the same
+// towards each.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/unfinished.h"
+#include "registry/client.h"
+#include "registry/manifest.h"
+#include "registry/reference.h"
+
+namespace mlc::registry {
+
+inline constexpr uint64_t kRequestBytes = 64u << 20;
+
+class Store {
+ public:
+  virtual ~Store() = default;
+  [[nodiscard]] virtual std::string name() const = 0;
+
+  // ---- Reading. `object`: a tag or a digest. What is given for a digest has it; blobs are the caller's to check.
+  [[nodiscard]] virtual Result<FetchedManifest> manifest(const std::string& object) = 0;
+  [[nodiscard]] virtual Status read_blob(const Descriptor& blob, const std::function<Status(Bytes)>& sink) = 0;
+  // The manifests whose subject that digest is, from all listings that there are.
+  [[nodiscard]] virtual Result<std::vector<Descriptor>> referrers(const Digest& subject) = 0;
+
+  // ---- Writing
+  [[nodiscard]] virtual Result<bool> has_blob(const Descriptor& blob) = 0;
+  [[nodiscard]] virtual Status put_blob(const Descriptor& blob, const Upload& content) = 0;
+  [[nodiscard]] virtual Status put_manifest(const std::string& object, std::string_view media_type, std::string_view text) = 0;
+  // Behind the last of it: what was written appears under its name.
+  [[nodiscard]] virtual Status commit() { return ok(); }
+};
+
+// `client` must outlive the result.
+[[nodiscard]] std::unique_ptr<Store> repository_store(Client& client, std::string repository, uint64_t request_bytes = kRequestBytes);
+
+// The tag under which registries without a listing of referrers keep it.
+[[nodiscard]] std::string referrers_tag(const Digest& subject);
+
+// The bytes of a text, to be put.
+[[nodiscard]] Upload upload_of(const std::string& text);
+
+}  // namespace mlc::registry
