@@ -171,7 +171,7 @@ Result<ApplyResult> apply_delta(const ApplyOptions& options) {
         .fact("root found sha256:" + to_hex(file.opened->root()) + ", the delta is for sha256:" + to_hex(front.from))
         .hint("name the file that mlpack diff --delta was given first, or a copy of it");
   const std::string& output = options.output.empty() ? options.file : options.output;
-  MLC_RETURN_IF_ERROR(may_write(output, options.force));
+  MLC_RETURN_IF_ERROR(container::may_write(output, options.force));
   MLC_RETURN_IF_ERROR(OutputFile::try_create(output));
   MLC_RETURN_IF_ERROR(check_room(output, front.size));
   MLC_ASSIGN(PlacedBytes there, PlacedBytes::of(file));

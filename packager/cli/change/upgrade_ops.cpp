@@ -42,7 +42,7 @@ Result<Upgraded> upgrade_container(const UpgradeOptions& options) {
   }
   if (!options.resign.key_file.empty() || options.resign.no_sign)
     return Status(Code::Usage, options.file + " is in the form of this mlpack already, so its root and signatures stay").hint("without --key and --no-sign; mlpack sign adds a signature");
-  MLC_RETURN_IF_ERROR(may_write(output, options.force));
+  MLC_RETURN_IF_ERROR(container::may_write(output, options.force));
   MLC_RETURN_IF_ERROR(write_checked(output, file.opened->root(), file.path, [&](container::OutputFile& emit) -> Status {
     return copy_range(file.path, 0, file.opened->file_size(), [&](Bytes bytes) { return emit.write(bytes); });
   }, [&](const OpenContainer& written) -> Status {
