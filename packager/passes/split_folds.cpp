@@ -27,6 +27,7 @@ constexpr double kLongOfBatch = 4096;   // the same, for each point of a batch w
 constexpr double kMostPieces = 4096, kLeastOfPiece = 256;
 constexpr double kFewPieces = 16;       // are worth chunks of one dim more
 constexpr int64_t kChunk = 4096, kChunks = 64;
+constexpr int64_t kLeastLanes = 4;
 
 class Splitter {
  public:
@@ -49,6 +50,7 @@ class Splitter {
     const ir::Dim* chunked = nullptr;  // of the fold; its chunks are pieces too
     int64_t chunk = 0;
     std::vector<const ir::Dim*> inside;
+    const ir::Dim* neighbours = nullptr;  // of the nest: points along it lie side by side in what is folded, and are lanes
   };
 
   static bool is_map(const nest::Statement& s) {
@@ -118,6 +120,7 @@ class Splitter {
     if (points > kFewPoints || (is_known && points * inside < kLong)) return std::nullopt;
     if (is_batched && inside < kLongOfBatch) return std::nullopt;
     choose(p, in_memory_order(fold->fold->dims, load), points, inside);
+    p.neighbours = innermost(p.dims, load);
     if (p.kept.empty() && !p.chunked) return std::nullopt;
     return p;
   }
@@ -142,6 +145,16 @@ class Splitter {
     };
     std::stable_sort(dims.begin(), dims.end(), [&](const ir::Dim* a, const ir::Dim* b) { return place(a) < place(b); });
     return dims;
+  }
+
+  // The one along which the array is contiguous, if so many of its points lie side by side that they are worth lanes.
+  const ir::Dim* innermost(const std::vector<const ir::Dim*>& dims, const Expr* load) {
+    const nest::Layout& layout = f_.arrays[load->array].layout;
+    if (load->args.empty()) return nullptr;
+    const Expr* index = load->args[layout.pieces.empty() ? load->args.size() - 1 : static_cast<size_t>(layout.pieces.back().axis)];
+    for (const ir::Dim* d : dims)
+      if (index == ctx_.dim(d) && d->extent->is_const() && d->extent->i >= kLeastLanes) return d;
+    return nullptr;
   }
 
   void choose(Pieces& p, const std::vector<const ir::Dim*>& dims, double pieces, double inside) {
@@ -194,12 +207,15 @@ class Splitter {
     std::vector<const Expr*> bodies;
     for (const Expr* body : fold->args) bodies.push_back(ctx_.substitute(body, moved));
     const Expr* of_piece = ctx_.fold(std::move(part), std::move(bodies));
+    // Lanes are neighbours in what is written: those of what is read, where points are.
+    if (const auto last = std::find(dims.begin(), dims.end(), p.neighbours); last != dims.end()) std::rotate(last, last + 1, dims.end());
     // The statement folds over pieces of its own: dims that it does not share with the one before.
     std::vector<const Expr*> at;
     std::vector<const ir::Dim*> over;
-    for (size_t k = 0; k < dims.size(); ++k) {
-      if (k >= p.dims.size()) over.push_back(ctx_.declare_dim(dims[k]->name, dims[k]->extent));
-      at.push_back(ctx_.dim(k < p.dims.size() ? dims[k] : over.back()));
+    for (const ir::Dim* d : dims) {
+      const bool is_point = std::find(p.dims.begin(), p.dims.end(), d) != p.dims.end();
+      if (!is_point) over.push_back(ctx_.declare_dim(d->name, d->extent));
+      at.push_back(ctx_.dim(is_point ? d : over.back()));
     }
     std::vector<const Expr*> loads;
     for (size_t field = 0; field < fold->args.size(); ++field) {
