@@ -122,6 +122,16 @@ class Finder {
       if (spread(row) && std::all_of(shared_.begin(), shared_.end(), [&](const Shared& s) { return axis_of(s, row).has_value(); }))
         group_.rows.push_back(std::move(row));
     }
+    leave_lanes();
+  }
+
+  // Where the layout is another than that of the shape (channels behind the picture), the axis along which elements lie side by side
+  // stands among the others: points of it are the lanes of each row, and no rows.
+  void leave_lanes() {
+    const Layout& layout = f_.arrays[shared_[0].array].layout;
+    if (layout.pieces.empty() || layout.is_row_major() || group_.rows.size() < 2) return;
+    const Dim* lanes = map_dim(shared_[0].writer, shared_[0].written[static_cast<size_t>(layout.pieces.back().axis)]);
+    std::erase_if(group_.rows, [&](const Group::Row& row) { return row.dims[shared_[0].writer] == lanes; });
   }
 
   // Gives each nest its dim of the row; false where one has none, or two.
