@@ -499,3 +499,35 @@ TEST_CASE("what a group computes and others read as well is not packed before it
         test::check_lowering(ctx, m.f, *targets::find_target(target));
       }
 }
+
+TEST_CASE("channels that lie side by side are the lanes of a row and no rows") {
+  for (const char* target : kTargets)
+    for (const auto& [side, channels] : {std::pair{9, 48}, {6, 5}, {1, 16}}) {
+      CAPTURE(target);
+      CAPTURE(side);
+      CAPTURE(channels);
+      ir::Context ctx;
+      NestMaker m(ctx);
+      const std::vector<const Expr*> shape{m.n(2), m.n(channels), m.n(side), m.n(side)};
+      const uint32_t x = m.array("x", DType::F32, shape), a = m.array("a", DType::F32, shape, nest::Array::Kind::Temp), y = m.output("y", DType::F32, shape);
+      for (const uint32_t array : {x, a, y}) m.f.arrays[array].layout = nest::permuted({0, 2, 3, 1});
+      // A window of each channel, as of a depthwise convolution, and another one beside its answer.
+      const auto window = [&](int64_t reach, const test::Dims& d) {
+        const ir::Dim* t = m.dim("t", m.n(reach));
+        const Expr* row = ctx.add(m.at(d[2]), m.at(t));
+        return m.fold(Join::Sum, {t}, m.load(x, {m.at(d[0]), m.at(d[1]), row, m.at(d[3])}), m.within(row, shape[2]));
+      };
+      const auto point = [&] { return test::Dims{m.dim("b", shape[0]), m.dim("c", shape[1]), m.dim("h", shape[2]), m.dim("w", shape[3])}; };
+      const auto at = [&](const test::Dims& d) { return std::vector<const Expr*>{m.at(d[0]), m.at(d[1]), m.at(d[2]), m.at(d[3])}; };
+      test::Dims d = point();
+      m.map(d, a, at(d), window(3, d));
+      d = point();
+      m.map(d, y, at(d), ctx.add(window(2, d), m.load(a, at(d))));
+      join_all(m.f);
+      const auto found = group(m.f);
+      REQUIRE(found);
+      CHECK(found->rows.size() == 3);
+      for (const nest::Group::Row& row : found->rows) CHECK(row.dims[1] != d[1]);
+      test::check_lowering(ctx, m.f, *targets::find_target(target));
+    }
+}

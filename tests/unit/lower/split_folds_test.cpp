@@ -108,6 +108,27 @@ TEST_CASE("free extents are cut without knowing them") {
   }
 }
 
+TEST_CASE("points that lie side by side in what is folded lie side by side in its pieces") {
+  for (const char* name : {"x86-64-v4", "x86-64-v2", "portable"})
+    for (const bool behind : {true, false}) {
+      CAPTURE(name);
+      CAPTURE(behind);
+      ir::Context ctx;
+      NestMaker m(ctx);
+      const Expr *C = m.n(12), *H = ctx.sym(ctx.declare_sym("H", 0, 4096)), *W = ctx.sym(ctx.declare_sym("W", 0, 4096));
+      const uint32_t x = m.array("x", DType::F32, {C, H, W}), y = m.output("y", DType::F32, {C});
+      if (behind) m.f.arrays[x].layout = nest::permuted({1, 2, 0});
+      const auto c = m.dim("c", C), h = m.dim("h", H), w = m.dim("w", W);
+      m.map({c}, y, {m.at(c)}, m.fold(Join::Sum, {h, w}, m.load(x, {m.at(c), m.at(h), m.at(w)})));
+      split(m);
+      REQUIRE(m.f.body.size() == 2);
+      const nest::Array& pieces = m.f.arrays[m.f.body[0].nest->writes[0].array];
+      CHECK((pieces.shape.back() == C) == behind);
+      for (const auto& [p, q] : {std::pair{0, 3}, {1, 1}, {70, 31}, {200, 9}})
+        test::check_lowering(ctx, m.f, *targets::find_target(name), {{H->sym, p}, {W->sym, q}});
+    }
+}
+
 TEST_CASE("what many points fold, what is short and what a product sums stay whole") {
   const auto statements = [](int64_t rows, int64_t length, bool product, DType type) {
     ir::Context ctx;
