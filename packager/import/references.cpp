@@ -6,6 +6,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include "base/byte_cursor.h"
 #include "packager/import/mapping.h"
 #include "packager/import/tensor.h"
 
@@ -25,6 +26,77 @@ Result<std::shared_ptr<onnx::ModelProto>> parse_proto(Bytes bytes) {
   coded.SetRecursionLimit(kDeepest);
   if (!proto->ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage()) return Status(Code::Malformed, "no ONNX model: its protobuf encoding is broken");
   return proto;
+}
+
+// A model without its initializers, which are most of its bytes, and these one by one: parsed as a whole they would be in memory twice.
+struct SplitModel {
+  std::string rest;
+  std::vector<Bytes> initializers;
+};
+
+// The next field of a message: its number, all of its bytes, and those of its value where it has a length. Number 0: these are no fields.
+struct WireField {
+  uint64_t number = 0;
+  Bytes all, value;
+};
+WireField next_field(ByteCursor& in) {
+  const Bytes before = in.rest();
+  const auto varint = [&] {
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const auto byte = in.take<uint8_t>();
+      v |= uint64_t{byte & 127u} << shift;
+      if (byte < 128) break;
+    }
+    return v;
+  };
+  const uint64_t tag = varint();
+  WireField field{tag >> 3, {}, {}};
+  switch (tag & 7) {
+    case 0: (void)varint(); break;
+    case 1: in.skip(8); break;
+    case 2: field.value = in.bytes(varint()); break;
+    case 5: in.skip(4); break;
+    default: return {};
+  }
+  if (in.failed()) return {};
+  field.all = before.first(before.size() - in.rest().size());
+  return field;
+}
+
+void append(std::string& to, Bytes bytes) { to.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); }
+
+void append_field(std::string& to, uint64_t number, const std::string& value) {
+  const auto varint = [&](uint64_t v) {
+    for (; v >= 128; v >>= 7) to += static_cast<char>(v | 128);
+    to += static_cast<char>(v);
+  };
+  varint(number << 3 | 2);
+  varint(value.size());
+  to += value;
+}
+
+Result<SplitModel> split_model(Bytes file) {
+  constexpr uint64_t kGraphField = 7, kInitializerField = 5;  // of onnx.proto: ModelProto.graph, GraphProto.initializer
+  const Status wrong(Code::Malformed, "no ONNX model: its protobuf encoding is broken");
+  SplitModel out;
+  for (ByteCursor model(file); model.left() > 0;) {
+    const WireField field = next_field(model);
+    if (field.number == 0) return wrong;
+    if (field.number != kGraphField || field.value.empty()) {
+      append(out.rest, field.all);
+      continue;
+    }
+    std::string graph;
+    for (ByteCursor in(field.value); in.left() > 0;) {
+      const WireField part = next_field(in);
+      if (part.number == 0) return wrong;
+      if (part.number == kInitializerField) out.initializers.push_back(part.value);
+      else append(graph, part.all);
+    }
+    append_field(out.rest, kGraphField, graph);
+  }
+  return out;
 }
 
 std::vector<std::byte> serialized(const onnx::ModelProto& proto) {
@@ -85,14 +157,13 @@ class TensorVisit {
   std::vector<onnx::GraphProto*> graphs_;
 };
 
+// A cleared field would keep its memory, so the tensor becomes another one.
 void clear_elements(onnx::TensorProto& tensor) {
-  tensor.clear_raw_data();
-  tensor.clear_float_data();
-  tensor.clear_double_data();
-  tensor.clear_int32_data();
-  tensor.clear_int64_data();
-  tensor.clear_uint64_data();
-  tensor.clear_external_data();
+  onnx::TensorProto bare;
+  *bare.mutable_dims() = tensor.dims();
+  bare.set_data_type(tensor.data_type());
+  if (tensor.has_name()) bare.set_name(tensor.name());
+  tensor.Swap(&bare);
 }
 
 void set_external(onnx::TensorProto& tensor, const std::string& key, const std::string& value) {
@@ -113,7 +184,8 @@ std::optional<Digest> digest_referred(const onnx::TensorProto& tensor) {
 
 Result<std::vector<std::byte>> model_with_references(const std::string& path, const std::set<Digest>& there, uint64_t most) {
   MLC_ASSIGN(const auto file, map_file(path));
-  MLC_ASSIGN(const auto proto, parse_proto(file->bytes));
+  MLC_ASSIGN(const SplitModel split, split_model(file->bytes));
+  MLC_ASSIGN(const auto proto, parse_proto(std::as_bytes(std::span(split.rest.data(), split.rest.size()))));
   TensorSource source;
   source.folder = std::filesystem::path(path).parent_path().string();
   uint64_t left = 0;
@@ -134,11 +206,17 @@ Result<std::vector<std::byte>> model_with_references(const std::string& path, co
     if (bits_of(read.dtype) < 8) return Status(Code::Unsupported, "a constant of less than 8 bits lies beside the model");
     const std::string bytes(reinterpret_cast<const char*>(read.bytes.data()), read.bytes.size());
     clear_elements(tensor);
-    tensor.clear_data_location();
     tensor.set_raw_data(bytes);
     return ok();
   };
   MLC_RETURN_IF_ERROR(TensorVisit(refer, /*drops_words=*/true).run(*proto));
+  for (const Bytes bytes : split.initializers) {
+    onnx::TensorProto tensor;
+    if (!tensor.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return Status(Code::Malformed, "no ONNX model: an initializer of it is broken");
+    tensor.clear_doc_string();
+    MLC_RETURN_IF_ERROR(refer(tensor));
+    *proto->mutable_graph()->add_initializer() = std::move(tensor);
+  }
   return serialized(*proto);
 }
 
