@@ -42,7 +42,7 @@ struct BuildFlags {
   std::string progress = "auto", tuned;
   std::vector<std::string> cubins = {"auto"};
   std::string dump_folder;
-  bool tuned_by_others = false, force = false, no_sign = false, no_selftest = false, no_golden = false, no_cache = false, as_json = false;
+  bool tuned_by_others = false, force = false, no_sign = false, no_selftest = false, no_golden = false, no_cache = false, no_program = false, as_json = false;
 };
 
 std::string megabytes(uint64_t bytes) {
@@ -143,6 +143,7 @@ Result<Report> run_build(BuildFlags& flags) {
   if (!flags.tuned.empty()) follow(records, flags.options);
   MLC_RETURN_IF_ERROR(set_up_dump(flags));
   flags.options.sign = !flags.no_sign;
+  if (!flags.no_program) flags.options.program = to_text(flags.model);
   if (flags.no_golden && !flags.golden.empty()) return Status(Code::Usage, "--golden and --no-golden exclude each other");
   if (flags.no_golden) flags.options.golden_seconds = 0;
   if (flags.no_cache) flags.options.cache_folder.clear();
@@ -176,6 +177,7 @@ Result<Report> run_build(BuildFlags& flags) {
        << (built->key_name.empty() ? "not signed" : "signed by " + built->key_name) << "\n";
   const bool has_cubins = std::any_of(built->variants.begin(), built->variants.end(), [](const auto& v) { return !v.cubins.architectures.empty(); });
   if (has_cubins || !built->no_cubins.empty()) text << "  cubins    " << cubins_text(*built) << "\n";
+  if (!built->no_program.empty()) text << "  program   not kept: " << printable(built->no_program) << "\n";
   if (!flags.tuned.empty()) text << "  tuned     " << tuned_text(*built) << "\n";
   Json cache = nullptr;
   if (built->cache) report_cache(*built->cache, text, cache);
@@ -197,6 +199,7 @@ Result<Report> run_build(BuildFlags& flags) {
   }
   report.json = {{"file", flags.options.output_path}, {"root", root}, {"bytes", built->file_bytes}, {"key", built->key_name}, {"variants", variants}, {"selftest", selftest},
                  {"cache", cache}, {"phases", Json::array()}, {"warnings", built->warnings}};
+  if (!built->no_program.empty()) report.json["no_program"] = built->no_program;
   for (const ProgressLine::Phase& phase : progress.phases()) report.json["phases"].push_back({{"name", phase.name}, {"seconds", phase.seconds}});
   return report;
 }
@@ -226,6 +229,7 @@ void add_build(Program& program) {
   command.add_option("--golden-time", o.golden_seconds, "the most work for golden vectors, in seconds of one core, counted and not timed; beyond it the build fails; 0 is --no-golden")
       .not_negative().shows_default();
   command.add_flag("--no-golden", flags->no_golden, "no golden vectors: the file is not tested here and cannot be tested elsewhere");
+  command.add_flag("--no-program", flags->no_program, "keep nothing of the model by which mlpack add could compile more targets");
   command.add_flag("--no-selftest", flags->no_selftest, "write the file without running its golden vectors here");
   command.add_option("--threads", o.threads, "threads that compile at once; the file does not depend on it (default: one per core)").within(1, 4096);
   command.add_option("--cache", o.cache_folder, "folder of kernels compiled before (default: this user's own; see mlpack cache)");

@@ -4,6 +4,8 @@
 #include <utility>
 #include <charconv>
 
+#include "base/cli/json_tree.h"
+#include "base/json.h"
 #include "base/nearest_name.h"
 #include "schema/validate.h"
 
@@ -121,6 +123,21 @@ Result<std::vector<const targets::Target*>> targets_named(const std::vector<std:
     return std::move(status).hint("mlpack targets");
   }
   return found;
+}
+
+std::string to_text(const ModelFlags& flags) {
+  return Json({{"dim", flags.dims}, {"shape", flags.shapes}, {"feed", flags.fed}, {"forms", flags.forms}, {"precision", flags.precision}, {"derived", flags.derived}}).print();
+}
+
+Result<ModelFlags> flags_of_text(std::string_view text) {
+  MLC_ASSIGN(const JsonDocument document, parse_json(text, "the options of the program", {.bytes = 64 << 10, .depth = 4, .values = 1 << 14}));
+  ModelFlags flags;
+  for (const auto& [key, list] : {std::pair("dim", &flags.dims), {"shape", &flags.shapes}, {"feed", &flags.fed}})
+    if (const JsonValue* found = document.root().find(key))
+      for (const JsonValue& item : found->items()) list->emplace_back(item.text());
+  for (const auto& [key, word] : {std::pair("forms", &flags.forms), {"precision", &flags.precision}, {"derived", &flags.derived}})
+    if (const JsonValue* found = document.root().find(key)) *word = found->text();
+  return flags;
 }
 
 void add_interface_flags(const Command& command, ModelFlags& flags) {

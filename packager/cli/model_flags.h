@@ -21,6 +21,10 @@ void add_compile_flags(const Command& command, ModelFlags& flags);
 void add_model_flags(const Command& command, ModelFlags& flags, const char* model);
 Status apply(const ModelFlags& flags, compile::BuildOptions& options);
 
+// All but path and operators, as JSON, and back: what a container says of how it was built.
+[[nodiscard]] std::string to_text(const ModelFlags& flags);
+[[nodiscard]] Result<ModelFlags> flags_of_text(std::string_view text);
+
 // Of --target, each once; Usage names all that are unknown.
 Result<std::vector<const targets::Target*>> targets_named(const std::vector<std::string>& names);
 // What build and check take alike: --dim, --shape, --feed.

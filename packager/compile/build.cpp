@@ -14,9 +14,11 @@
 #include "packager/compile/source/golden_chunks.h"
 #include "packager/compile/source/sources.h"
 #include "packager/compile/programs.h"
+#include "packager/compile/stored_program.h"
 #include "packager/compile/weights.h"
 #include "packager/container/builder.h"
 #include "packager/container/output_file.h"
+#include "packager/import/references.h"
 #include "packager/model/print.h"
 #include "packager/nest/print.h"
 #include "packager/passes/passes.h"
@@ -301,6 +303,7 @@ class Build {
       builder.add_asset(name, pipelines.tokenizers.count(name) > 0 ? "application/vnd.mlc.tokenizer" : "text/plain", bytes);
     if (!pipelines.text.empty()) builder.add_asset(kPipelineAsset, "application/json", pipelines.text);
     MLC_RETURN_IF_ERROR(weights_.write(builder));
+    add_stored_program(builder);
     add_tuning(builder);
     for (CompiledVariant& variant : variants_) add_variant(builder, variant, programs_, options_.tolerance);
     MLC_RETURN_IF_ERROR(builder.finish(progress));
@@ -311,6 +314,25 @@ class Build {
     report_.file_bytes = fs::file_size(options_.output_path);
     report_.model_line = model_line();
     return ok();
+  }
+
+  // What `mlpack add` compiles. A file does without where it would be large, or where a part of it is not in the container as it was given.
+  void add_stored_program(container::ContainerBuilder& builder) {
+    if (!options_.program) return;
+    if (sources_.are_named || fs::is_directory(options_.model_path)) report_.no_program = "it is of several files";
+    else if (!options_.operator_folders.empty()) report_.no_program = "it has operators of its own";
+    else if (!sources_.pipelines.tokenizers.empty()) report_.no_program = "tokenizers are kept as they are compiled";
+    if (!report_.no_program.empty()) return;
+    constexpr uint64_t kMostConstants = 256 << 10;
+    std::set<Digest> there;
+    for (const format::Tensor& tensor : builder.manifest.tensors) there.insert(tensor.content);
+    auto model = import::model_with_references(sources_.models.front().file, there, kMostConstants);
+    if (!model.ok()) {
+      report_.no_program = model.status().message;
+      return;
+    }
+    const uint32_t segment = builder.add_segment("program", format::SegmentKind::PortableIr, /*droppable=*/true, encode_program({*options_.program, std::move(*model)}));
+    builder.manifest.portable = format::PortableIr{format::PortableLevel::Model, kProgramVersion, segment};
   }
 
   std::string model_line() const {

@@ -53,6 +53,7 @@ struct BuildOptions {
   std::string key_path;                           // empty: the user's own key
   std::string key_passphrase;                     // of an encrypted one: file:PATH or fd:N
   bool sign = true;
+  std::optional<std::string> program;             // what the file says of the options above to who adds targets later (JSON); none: it keeps no program
   unsigned threads = 0;                           // 0: as many as this process may use
   std::string cache_folder;                       // code of kernels compiled before (code_cache.h); empty: none is kept
   double tolerance = 1e-3;                        // of golden vectors, relative to the largest output
@@ -104,6 +105,7 @@ struct BuildReport {
   Digest root{};
   uint64_t file_bytes = 0;
   std::string no_cubins;   // why there are none though they were wanted; empty: there are, or they were not
+  std::string no_program;  // why the file keeps none though it was wanted; empty: it does, or it was not
   std::string key_name;    // empty: unsigned
   std::vector<std::string> warnings;  // a line each
 };

@@ -322,6 +322,49 @@ def add_takes_the_model_of_the_file_only(t):
     t.run("mlpack", "add", path, "--target", "rv64gc", "--from", "nothing.onnx", code=3)
 
 
+def add_compiles_the_program_that_the_file_keeps(t):
+    """The same as with the model, and the folder in which it lay is gone."""
+    for name, more in (("plain", ()), ("bounded", ("--dim", "N=1..8")), ("bf16", ("--precision", "bf16", "--derived", "none"))):
+        path = built(t, f"{name}.mlc", "x86-64-v2", "--no-sign", *more)
+        t.run("mlpack", "add", path, "--target", "rv64gc,x86-64-v3", "--from", "m.onnx", *more, "-o", "given.mlc")
+        model = (t.dir / "m.onnx").read_bytes()
+        (t.dir / "m.onnx").unlink()
+        answer = t.json("mlpack", "add", path, "--target", "rv64gc,x86-64-v3", "-o", "kept.mlc")
+        (t.dir / "m.onnx").write_bytes(model)
+        assert (t.dir / "kept.mlc").read_bytes() == (t.dir / "given.mlc").read_bytes() and "rv64gc" in answer["added"], (name, answer)
+        assert not list(t.dir.glob("*.program*")) and not list(t.dir.glob("*.add*")), name
+    # With a pipeline, which another one has taken the place of meanwhile.
+    path = digits(t, "--target", "portable")
+    t.run("mlpack", "relabel", path, "--metadata", "title=x")
+    assert t.json("mlpack", "add", path, "--target", "rv64gc")["added"] == ["rv64gc"]
+    t.run("mlrun", "selftest", path)
+    # A copy that lacks variants keeps it; so does a file that got one more.
+    t.run("mlpack", "thin", path, "--keep", "portable", "-o", "thin.mlc")
+    assert t.json("mlpack", "add", "thin.mlc", "--target", "rv64gc")["restored"] == ["rv64gc"]
+    program = next(s for s in t.json("mlpack", "inspect", path, "--segments")["segments"] if s["name"] == "program")
+    assert program["droppable"] and int(program["stored_bytes"]) < 2000, program
+    refused = t.json("mlpack", "add", path, "--target", "armv8-a", "--dim", "N=3", code=2)
+    assert "--from MODEL" in refused["help"], refused
+    t.json("mlpack", "add", path, "--target", "armv8-a", "--pipeline", DIGITS / "pipeline.json", code=2)
+
+
+def files_without_a_program_say_so(t):
+    path = built(t, "m.mlc", "portable", "--no-program")
+    refused = t.json("mlpack", "add", path, "--target", "rv64gc", code=3)
+    assert "keeps no program" in refused["message"] and "--from MODEL" in refused["help"], refused
+    t.run("mlpack", "add", path, "--target", "rv64gc", "--from", "m.onnx")
+    # Constants that the file has in another form would be kept a second time: large ones are not.
+    values = struct.pack("<f", 1.2345678) * (600 * 300)
+    nodes = [onnx_file.node("MatMul", ["x", "w"], ["y"])]
+    (t.dir / "large.onnx").write_bytes(onnx_file.model(nodes, [onnx_file.port("x", "f32", ["N", 600])], [onnx_file.port("y", "f32", ["N", 300])], [onnx_file.tensor("w", "f32", [600, 300], values)]))
+    answer = t.json("mlpack", "build", "large.onnx", "-o", "l.mlc", "--target", "portable", "--no-selftest")
+    assert "no_program" not in answer and answer["bytes"] < 900_000, answer
+    answer = t.json("mlpack", "build", "large.onnx", "-o", "l.mlc", "--target", "portable", "--precision", "bf16", "--no-selftest")
+    assert "not in the file" in answer["no_program"] and answer["bytes"] < 500_000, answer
+    assert "  program   not kept: " in t.run("mlpack", "build", "large.onnx", "-o", "l.mlc", "--target", "portable", "--precision", "bf16", "--no-selftest").stdout
+    assert all(s["name"] != "program" for s in t.json("mlpack", "inspect", "l.mlc", "--segments")["segments"])
+
+
 def older(path, to):
     """The same manifest as another writer may have encoded it: with a word behind it. Of an unsigned file."""
     data = bytearray(path.read_bytes())
@@ -403,4 +446,5 @@ if __name__ == "__main__":
           what_cannot_be_done_says_why, a_damaged_original_fills_nothing, new_labels_give_new_words_and_the_same_code,
           a_pipeline_is_taken_where_nothing_compiled_differs, what_cannot_be_relabelled_says_why, a_thinned_file_is_relabelled_and_filled, a_rich_manifest_stays_what_it_is,
           thin_then_add_gives_the_code_of_the_build, code_of_a_target_does_not_depend_on_the_others, add_takes_the_model_of_the_file_only, upgrade_writes_the_form_of_this_version_and_keeps_segments, a_file_that_gives_wrong_answers_is_not_upgraded,
+          add_compiles_the_program_that_the_file_keeps, files_without_a_program_say_so,
           any_sequence_of_changes_leaves_a_file_that_verifies_and_answers_equally])

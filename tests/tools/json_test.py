@@ -112,6 +112,12 @@ class Fields:
         return {p for p in self.own[name] - self.seen[name] if p not in section.used and p not in UNSEEN.get(name, {})}
 
 
+def wide(t):
+    """A model whose weights a build in bf16 keeps in no form of theirs."""
+    w = onnx_file.tensor("w", "f32", [600, 300], struct.pack("<f", 1.2345678) * (600 * 300))
+    (t.dir / "wide.onnx").write_bytes(onnx_file.model([onnx_file.node("MatMul", ["x", "w"], ["y"])], [onnx_file.port("x", "f32", ["N", 600])], [onnx_file.port("y", "f32", ["N", 300])], [w]))
+
+
 def linear(t):
     """y = x w."""
     nodes = [onnx_file.node("MatMul", ["x", "w"], ["y"])]
@@ -162,6 +168,9 @@ def answers(t, fields):
     ask("add", "l.mlc", "--target", "armv8-a,rv64gc", "--from", "linear.onnx")
     ask("add", "l.mlc", "--target", "armv8-a", "--from", "linear.onnx")
     ask("add", "l.mlc", "--target", "armv8-a", "--from", "lost.onnx", code=20)
+    wide(t)
+    ask("build", "wide.onnx", "-o", "w.mlc", "--target", "portable", "--precision", "bf16", "--no-selftest")
+    ask("add", "w.mlc", "--target", "armv8-a", code=3)
     ask("upgrade", "l.mlc", "-o", "upgraded.mlc")
     ask("upgrade", "l.mlc", "--no-sign", code=2)
     ask("diff", "d.mlc", "d.mlc")

@@ -1,11 +1,13 @@
 #include "packager/cli/change/change_commands.h"
 
 #include <memory>
+#include <optional>
 
 #include "base/cli/report.h"
 #include "base/counted.h"
 #include "packager/cli/change/add_ops.h"
 #include "packager/cli/change/delta_ops.h"
+#include "packager/cli/change/program_folder.h"
 #include "packager/cli/change/relabel_ops.h"
 #include "packager/cli/change/thin_ops.h"
 #include "packager/cli/change/upgrade_ops.h"
@@ -125,6 +127,16 @@ struct AddFlags : Asked<AddOptions> {
 Result<Report> run_add(AddFlags& flags) {
   compile::BuildOptions& build = flags.options.build;
   MLC_ASSIGN(build.targets, targets_named(flags.targets));
+  std::optional<ProgramFolder> program;
+  if (flags.model.path.empty()) {
+    if (!build.pipeline_path.empty() || to_text(flags.model) != to_text(ModelFlags()) || !flags.model.operator_folders.empty())
+      return Status(Code::Usage, "options of the build are given, and no model").hint("--from MODEL with them, or neither: the file knows how it was built");
+    const std::string& output = flags.options.output.empty() ? flags.options.file : flags.options.output;
+    MLC_ASSIGN(ProgramFolder found, ProgramFolder::of(flags.options.file, output));
+    program.emplace(std::move(found));
+    flags.model = program->flags();
+    build.pipeline_path = program->pipeline_path();
+  }
   MLC_RETURN_IF_ERROR(apply(flags.model, build));
   if (auto folder = compile::code_cache_folder(); folder.ok()) build.cache_folder = std::move(folder).value();
   MLC_ASSIGN(const Added result, add_targets(flags.options));
@@ -143,12 +155,12 @@ void add_add(Program& program) {
   auto flags = std::make_shared<AddFlags>();
   auto& o = flags->options;
   const Command add = program.add_command("add", "compile one more target into a container",
-                                          "  mlpack add cat.mlc --target rv64gc --from cat.onnx\n  mlpack add cat.mlc --target native --from cat.onnx --pipeline p.json\n",
+                                          "  mlpack add cat.mlc --target rv64gc\n  mlpack add cat.mlc --target native --from cat.onnx --pipeline p.json\n",
                                           flags->as_json);
   add.add_option("file", o.file, "container").required();
   add.add_option("--target", flags->targets, "targets, separated by commas, as build takes them").separated_by(',').required();
-  add.add_option("--from", flags->model.path, "the model that the container was built from").required();
-  add.add_option("--pipeline", o.build.pipeline_path, "the pipeline that it was built with, if it was");
+  add.add_option("--from", flags->model.path, "the model that the container was built from; default: the program that it keeps");
+  add.add_option("--pipeline", o.build.pipeline_path, "with --from: the pipeline that it was built with, if it was");
   add_compile_flags(add, flags->model);
   add.add_option("-o,--output", o.output, "where to write; default: the file itself");
   add_resign_flags(add, o.resign);

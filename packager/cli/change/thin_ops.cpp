@@ -44,6 +44,7 @@ Result<std::vector<const format::Variant*>> kept_variants(const ContainerFile& f
 std::set<uint32_t> needed_segments(const Manifest& m, const std::vector<const format::Variant*>& kept) {
   std::set<uint32_t> needed, layouts;
   std::set<std::string> targets;
+  if (m.portable && m.portable->level == format::PortableLevel::Model) needed.insert(m.portable->segment);  // of no variant, small, and what `add` compiles
   for (const format::Variant* variant : kept) {
     needed.insert({*variant->plan, *variant->module});
     layouts.insert(variant->layouts.begin(), variant->layouts.end());

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
+#include "signing/hash_tree.h"
 
 namespace mlc::cli {
 
