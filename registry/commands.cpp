@@ -22,7 +22,7 @@ struct Flags {
   std::string reference, file, output, policy, shape = "modelpack", as, tag = "latest";
   std::vector<std::string> from;
   uint32_t timeout = 60, request_mib = kRequestBytes >> 20;
-  bool plain_http = false, force = false, as_json = false;
+  bool plain_http = false, keep_host = false, force = false, as_json = false;
 
   ClientOptions client() const { return {plain_http, timeout}; }
 };
@@ -65,7 +65,7 @@ Result<Report> run_push(const Flags& flags) {
 }
 
 Result<Report> run_pull(const Flags& flags) {
-  PullOptions options{{}, flags.output, flags.from, flags.policy, flags.force, flags.client()};
+  PullOptions options{{}, flags.output, flags.from, flags.policy, flags.keep_host, flags.force, flags.client()};
   MLC_ASSIGN(options.reference, parse_reference(flags.reference));
   MLC_ASSIGN(const PullResult result, pull(options));
   if (result.is_whole && !options.from.empty()) cli::note("note: " + options.reference.host + " gives no parts of files: all of it was fetched");
@@ -74,12 +74,17 @@ Result<Report> run_pull(const Flags& flags) {
                 "\ndigest   " + pinned(options.reference, result.artifact.named) + "\nroot     " + digest_text(result.root) + "\nfetched  " +
                 megabytes(result.bytes_fetched) + " of " + megabytes(result.bytes) + " in " + counted(result.requests, "request") +
                 (result.is_whole ? ", no parts to be had" : "") + (result.bytes_reused > 0 ? ", " + megabytes(result.bytes_reused) + " from files that were here" : "") + "\n";
+  if (!result.absent.empty()) {
+    report.text += "absent  ";
+    for (const std::string& name : result.absent) report.text += " " + cli::printable(name);
+    report.text += ", which this machine does not run: " + megabytes(result.bytes_written) + " were written\n";
+  }
   for (const std::string& warning : result.warnings) report.text += "warning  " + cli::printable(warning) + "\n";
   report.json = {{"reference", options.reference.text()}, {"file", flags.output}, {"digest", digest_text(result.artifact.named)},
                  {"blob", digest_text(result.artifact.blob.digest)}, {"root", digest_text(result.root)}, {"id", result.id},
                  {"version", std::to_string(result.version)}, {"trust", result.trust}, {"reason", result.reason}, {"bytes", result.bytes},
                  {"bytes_fetched", result.bytes_fetched}, {"bytes_reused", result.bytes_reused}, {"requests", result.requests},
-                 {"ranges", !result.is_whole}, {"warnings", result.warnings}};
+                 {"ranges", !result.is_whole}, {"absent", result.absent}, {"bytes_written", result.bytes_written}, {"warnings", result.warnings}};
   return report;
 }
 
@@ -152,6 +157,7 @@ void add_registry_commands(cli::Program& program) {
     pull.add_option("reference", flags->reference, "HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST]").required();
     pull.add_option("-o,--output", flags->output, "where to write").required();
     pull.add_option("--from", flags->from, "a container that is here: what it has of the new one is not fetched");
+    pull.add_flag("--keep-host", flags->keep_host, "leave out what this machine cannot run; root and signatures stay, mlpack fill puts it back");
     pull.add_option("--policy", flags->policy, "trust policy; default: your own");
     pull.add_flag("--force", flags->force, "replace an output that is no container");
     add_client_options(pull, *flags);

@@ -194,6 +194,8 @@ Result<Answer> Http::exchange(const Request& request) {
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &exchange);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &exchange);
+  const auto to = origin_of(request.url);
+  if (to && is_loopback(to->host_and_port())) curl_easy_setopt(curl, CURLOPT_PROXY, "");  // another machine has another loopback
   set_method(curl, request, exchange);
   set_proof(curl, request.proof);
   const CURLcode code = curl_easy_perform(curl);

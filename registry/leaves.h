@@ -15,6 +15,7 @@ struct Leaf {
   uint64_t offset = 0;  // in the file
   uint32_t length = 0;  // as it is stored
   Digest digest{};
+  uint32_t segment = 0;
 };
 
 // Of every present segment, by offset. `file` was opened from bytes that `source` has too, `manifest_len` is what its header page says; the leaf tables are read from there and

@@ -9,6 +9,7 @@
 
 #include "base/counted.h"
 #include "packager/container/output_file.h"
+#include "registry/host_part.h"
 #include "registry/leaves.h"
 #include "registry/tar.h"
 #include "runtime/container/container.h"
@@ -229,11 +230,7 @@ class Puller {
     MLC_ASSIGN(auto source, container::open_descriptor(out_.descriptor(), name()));
     MLC_ASSIGN(container::AuthenticatedFile file, container::AuthenticatedFile::open_source(std::move(source)));
     manifest_len_ = file.manifest_len();
-    container::OpenOptions how;
-    how.verify = container::Verify::Lazy;
-    how.trust = &*trust_;
-    how.marks = marks_ ? &*marks_ : nullptr;
-    MLC_ASSIGN(container_, container::Container::open(std::move(file), how));
+    MLC_ASSIGN(container_, container::Container::open(std::move(file), how_to_open()));
     const signing::Verdict& verdict = container_->verdict();
     result_.root = container_->root();
     result_.id = container_->manifest().model.id;
@@ -247,15 +244,21 @@ class Puller {
           .fact("root of the manifest  " + digest_text(*stated))
           .fact("root of the file      " + digest_text(result_.root));
     is_vouched_ = verdict.trust == signing::Trust::Trusted || (result_.artifact.is_pinned() && stated);
-    if (options_.from.empty() || is_vouched_) return ok();
-    return Status(verdict.trust == signing::Trust::Unsigned ? Code::Unsigned : Code::Untrusted, "--from: nobody whom you trust vouches for {}: {}", name(), verdict.reason)
+    if (options_.keep_host) {
+      part_ = host_part(*container_);
+      result_.absent = part_->absent;
+    }
+    const char* flag = !options_.from.empty() ? "--from" : "--keep-host";
+    if ((options_.from.empty() && !options_.keep_host) || is_vouched_) return ok();
+    return Status(verdict.trust == signing::Trust::Unsigned ? Code::Unsigned : Code::Untrusted, "{}: nobody whom you trust vouches for {}: {}", flag, name(), verdict.reason)
         .fact("the digest of a blob vouches for all of it only, not for parts")
-        .hint("name the artifact by its digest, HOST/REPOSITORY@sha256:..., or pull it without --from");
+        .hint("name the artifact by its digest, HOST/REPOSITORY@sha256:..., or pull it without {}", flag);
   }
 
   Status fetch_missing() {
     MLC_ASSIGN(const auto source, container::open_descriptor(out_.descriptor(), name()));
     MLC_ASSIGN(std::vector<Leaf> leaves, leaves_of(*container_, *source, manifest_len_));
+    if (part_) std::erase_if(leaves, [&](const Leaf& leaf) { return part_->segments.count(leaf.segment) == 0; });
     std::erase_if(leaves, [&](const Leaf& leaf) { return leaf.offset + leaf.length <= head_end_ && is_there(*source, leaf); });
     for (const std::string& path : options_.from) MLC_RETURN_IF_ERROR(reuse(path, leaves));
     std::vector<Leaf> wrong;
@@ -329,8 +332,9 @@ class Puller {
     return ok();
   }
 
-  // The whole file once more, as it lies there: the digest that the manifest names, and what `mlpack verify --deep` looks at.
+  // What lies there once more: of a whole file the digest that the manifest names, and what `mlpack verify --deep` looks at.
   Status check_all() {
+    if (leaves_out() && !result_.is_whole) return ok();  // leaf by leaf; the smaller file is looked at when it is written
     MLC_ASSIGN(auto source, container::open_descriptor(out_.descriptor(), name()));
     Sha256 sha;
     sha.update(before_);
@@ -348,6 +352,29 @@ class Puller {
     return container_->verify_all();
   }
 
+ public:
+  // Only the part that this machine runs, into a file of its own, which the policy is asked about once more. Returns its size.
+  Result<uint64_t> write_host_part(container::OutputFile& thin) {
+    MLC_ASSIGN(const auto source, container::open_descriptor(out_.descriptor(), name()));
+    MLC_RETURN_IF_ERROR(write_part(*part_, *container_, *source, thin));
+    MLC_ASSIGN([[maybe_unused]] const std::string place, thin.flushed());
+    MLC_ASSIGN(auto written, container::open_descriptor(thin.descriptor(), name()));
+    const uint64_t size = written->size();
+    MLC_ASSIGN(const auto again, container::Container::open_source(std::move(written), how_to_open()));
+    if (again->root() != result_.root) return Status(Code::Internal, "{}: the part for this machine has another root", name());
+    MLC_RETURN_IF_ERROR(again->verify_all());
+    return size;
+  }
+  [[nodiscard]] bool leaves_out() const { return part_ && !part_->absent.empty(); }
+
+ private:
+  container::OpenOptions how_to_open() const {
+    container::OpenOptions how;
+    how.verify = container::Verify::Lazy;
+    how.trust = &*trust_;
+    how.marks = marks_ ? &*marks_ : nullptr;
+    return how;
+  }
   std::string name() const { return options_.reference.text(); }
 
   const PullOptions& options_;
@@ -361,6 +388,7 @@ class Puller {
   std::optional<signing::TrustSet> trust_;
   std::optional<signing::VersionMarks> marks_;
   std::unique_ptr<container::Container> container_;
+  std::optional<HostPart> part_;  // with --keep-host
   uint64_t manifest_len_ = 0;
   bool is_vouched_ = false, is_decided_whole_ = false;
 };
@@ -374,11 +402,16 @@ Result<PullResult> pull(const PullOptions& options) {
   PullResult result;
   MLC_ASSIGN(result.artifact, find_artifact(client, options.reference));
   MLC_ASSIGN(container::OutputFile out, container::OutputFile::create(options.output));
-  {
-    Puller puller(options, client, out, result);
-    MLC_RETURN_IF_ERROR(puller.run());
+  Puller puller(options, client, out, result);
+  MLC_RETURN_IF_ERROR(puller.run());
+  result.bytes_written = result.bytes;
+  if (puller.leaves_out()) {
+    MLC_ASSIGN(container::OutputFile thin, container::OutputFile::create(options.output));
+    MLC_ASSIGN(result.bytes_written, puller.write_host_part(thin));
+    MLC_RETURN_IF_ERROR(thin.commit());
+  } else {
+    MLC_RETURN_IF_ERROR(out.commit());
   }
-  MLC_RETURN_IF_ERROR(out.commit());
   result.bytes_fetched = client.bytes_received();
   return result;
 }

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -150,9 +151,29 @@ def fields_are_those_of_the_page(t):
         fields.look(p.pull(reference="nothing", code=2))
         fields.look(t.json("mlpack", "push", "s.mlc", "nothing", code=2))
         fields.look(t.json("mlpack", "copy", p.reference, "oci:copied"))
+        sample(t, "foreign.mlc", "foreign")
+        t.json("mlpack", "push", "foreign.mlc", p.reference)
+        fields.look(t.json("mlpack", "pull", p.reference, "-o", "o.mlc", "--keep-host"))
         fields.look(t.json("mlpack", "export", "s.mlc", "--as", "oci-layout", "-o", "layout"))
     assert not {name: fields.unseen(name) for name in ("push", "resolve", "export", "copy") if fields.unseen(name)}
     assert fields.unseen("pull") <= {"warnings[]"}, fields.unseen("pull")
+
+
+def without_the_program_mlpack_says_so(t):
+    alone = t.dir / "home/alone"
+    alone.mkdir(parents=True)
+    try:
+        os.link(t.bin / "mlpack", alone / "mlpack")
+    except OSError:
+        shutil.copy(t.bin / "mlpack", alone / "mlpack")
+    for words in (["push", "s.mlc", "localhost:1/a"], ["pull", "--help"], ["help", "resolve"]):
+        done = subprocess.run([str(alone / "mlpack"), *words], cwd=t.dir, env=t.env, capture_output=True, text=True)
+        assert done.returncode == 3 and "is done by mlpack-oci, which is not beside mlpack" in done.stderr, done
+    assert " push " not in subprocess.run([str(alone / "mlpack"), "--help"], env=t.env, capture_output=True, text=True).stdout
+    assert " push " in t.run("mlpack", "--help").stdout
+    for program in ("mlpack", "mlpack-oci"):
+        assert f"Usage: {program} pull" in t.run(program, "pull", "--help").stdout
+    assert t.run("mlpack", "__complete", "pul").stdout.split()[0] == "pull" and "--keep-host" in t.run("mlpack", "__complete", "pull", "--k").stdout
 
 
 # ---- Uploads
@@ -494,6 +515,41 @@ def a_signal_leaves_nothing(t):
         assert process.wait() == -15 and started and names(t) == before
 
 
+def what_this_machine_cannot_run_is_left_out(t):
+    data = sample(t, "s.mlc", "foreign")
+    with SmallRegistry() as registry:
+        reference = f"{registry.host}/{REPOSITORY}:2"
+
+        def pulled(*flags):
+            registry.bytes_out = 0
+            answer = t.json("mlpack", "pull", reference, "-o", "o.mlc", "--keep-host", *flags)
+            assert "foreign" in answer["absent"] and answer["root"] == root and answer["bytes"] == len(data), answer
+            t.json("mlpack", "verify", "o.mlc", "--deep")
+            return (t.dir / "o.mlc").read_bytes(), answer
+        for shape in ("modelpack", "image"):
+            root = t.json("mlpack", "push", "s.mlc", reference, "--shape", shape)["root"]
+            thin, answer = pulled()
+            assert answer["bytes_written"] == len(thin) < len(data) - 900_000 and registry.bytes_out < len(data) - 700_000
+            # It is what `thin` makes, and `fill` puts back what is missing.
+            kept = {"x86-64-v2", "foreign"} - set(answer["absent"])
+            t.json("mlpack", "thin", "s.mlc", "--keep", ",".join(kept or {"portable"}), "-o", "thin.mlc")
+            assert (t.dir / "thin.mlc").read_bytes() == thin
+            t.json("mlpack", "fill", "o.mlc", "--from", "s.mlc")
+            assert (t.dir / "o.mlc").read_bytes() == data
+            assert pulled("--from", "s.mlc")[0] == thin and registry.bytes_out < 300_000
+            registry.gives_ranges = False
+            assert pulled()[0] == thin
+            registry.gives_ranges = True
+        assert "absent   foreign" in t.run("mlpack", "pull", reference, "-o", "o.mlc", "--keep-host").stdout
+        (t.dir / "whole.json").write_text('{"rules":[{"models":["*"],"level":"permissive","require_complete":true}]}')
+        before = names(t)
+        t.json("mlpack", "pull", reference, "-o", "p.mlc", "--keep-host", "--policy", "whole.json", code=5)
+        assert names(t) == before
+    with Pushed(t, sign=False) as p:
+        (t.dir / "o.mlc").unlink()
+        assert "--keep-host" in p.pull("--keep-host", code=10)["message"]
+
+
 # ---- Images and layouts
 
 def layer_of(registry, reference):
@@ -706,13 +762,13 @@ def parts_are_taken_only_where_somebody_vouches_for_the_whole(t):
 
 main([
     what_is_pushed_comes_back_bit_for_bit, the_artifact_is_a_modelpack, resolve_fetches_the_manifest_only, the_tag_is_written_last,
-    the_policy_decides_before_weights_are_fetched, fields_are_those_of_the_page, large_files_go_in_pieces_and_go_on_after_a_cut,
+    the_policy_decides_before_weights_are_fetched, without_the_program_mlpack_says_so, fields_are_those_of_the_page, large_files_go_in_pieces_and_go_on_after_a_cut,
     an_upload_that_never_gets_further_ends, a_damaged_file_is_not_pushed, wrong_bytes_are_asked_for_once_more, wrong_bytes_in_what_is_signed_are_refused,
     another_file_under_the_same_manifest_is_refused, cut_transfers_go_on_where_they_ended, a_registry_without_ranges_gives_the_whole_file,
     the_policy_also_decides_over_whole_files, lengths_that_lie_are_refused, manifests_that_are_none_are_refused, manifests_are_small_and_have_their_digest,
     a_busy_registry_is_asked_again, credentials_come_from_the_config_of_docker, credentials_come_from_helpers,
     no_credentials_follow_a_redirect_to_another_host, redirects_lead_nowhere_else, tokens_are_fetched_from_where_it_is_safe,
-    references_are_what_the_grammar_says, what_stands_at_the_output_is_no_accident, a_signal_leaves_nothing, images_hold_the_file_in_a_tar,
-    tars_that_are_none_are_refused, layouts_appear_complete_or_not_at_all, copies_take_their_referrers_along, copies_go_through_a_folder,
-    copies_believe_no_listing, an_update_moves_what_is_new_only, parts_are_taken_only_where_somebody_vouches_for_the_whole,
+    references_are_what_the_grammar_says, what_stands_at_the_output_is_no_accident, a_signal_leaves_nothing, what_this_machine_cannot_run_is_left_out,
+    images_hold_the_file_in_a_tar, tars_that_are_none_are_refused, layouts_appear_complete_or_not_at_all, copies_take_their_referrers_along,
+    copies_go_through_a_folder, copies_believe_no_listing, an_update_moves_what_is_new_only, parts_are_taken_only_where_somebody_vouches_for_the_whole,
 ])
