@@ -11,7 +11,7 @@
 #include "packager/container/output_file.h"
 #include "registry/host_part.h"
 #include "registry/leaves.h"
-#include "registry/tar.h"
+#include "registry/texts/tar.h"
 #include "runtime/container/container.h"
 #include "runtime/container/header.h"
 #include "runtime/container/source.h"
@@ -250,7 +250,8 @@ class Puller {
     }
     const char* flag = !options_.from.empty() ? "--from" : "--keep-host";
     if ((options_.from.empty() && !options_.keep_host) || is_vouched_) return ok();
-    return Status(verdict.trust == signing::Trust::Unsigned ? Code::Unsigned : Code::Untrusted, "{}: nobody whom you trust vouches for {}: {}", flag, name(), verdict.reason)
+    const Code code = verdict.trust == signing::Trust::Unsigned ? Code::Unsigned : Code::Untrusted;
+    return Status(code, "{}: nobody whom you trust vouches for {}: {}", flag, name(), verdict.reason)
         .fact("the digest of a blob vouches for all of it only, not for parts")
         .hint("name the artifact by its digest, HOST/REPOSITORY@sha256:..., or pull it without {}", flag);
   }
@@ -301,7 +302,8 @@ class Puller {
     for (const Leaf& leaf : wanted) {
       const auto found = by_digest.find(leaf.digest);
       bytes.resize(leaf.length);
-      if (found == by_digest.end() || found->second->length != leaf.length || !source->read(found->second->offset, bytes).ok() || leaf_digest(bytes) != leaf.digest) {
+      const bool is_offered = found != by_digest.end() && found->second->length == leaf.length && source->read(found->second->offset, bytes).ok();
+      if (!is_offered || leaf_digest(bytes) != leaf.digest) {
         left.push_back(leaf);
         continue;
       }
@@ -321,7 +323,8 @@ class Puller {
       const uint64_t begin = leaves[before].offset;
       splitter.start_at(begin);
       ++result_.requests;
-      MLC_ASSIGN(const RangeAnswer answer, client_.blob_range(options_.reference.repository, blob_, file_begin_ + begin, end - begin, [&](Bytes bytes) { return splitter.take(bytes); }));
+      MLC_ASSIGN(const RangeAnswer answer, client_.blob_range(options_.reference.repository, blob_, file_begin_ + begin, end - begin,
+                                                             [&](Bytes bytes) { return splitter.take(bytes); }));
       if (!answer.is_range) {
         result_.is_whole = true;
         return ok();

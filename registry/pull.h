@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "registry/artifact.h"
-#include "registry/client.h"
-#include "registry/reference.h"
+#include "registry/store/artifact.h"
+#include "registry/net/client.h"
+#include "registry/texts/reference.h"
 
 namespace mlc::registry {
 

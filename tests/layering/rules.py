@@ -50,7 +50,7 @@ FOREIGN = (
     (r"unicode/", ("packager/text/unicode.cpp", "packager/text/code_points.cpp")),
     (r"seccomp\.h|linux/(seccomp|landlock)\.h", ("runtime/sandbox/",)),
     (r"doctest/", ()),
-    (r"curl/", ("registry/http.cpp", "registry/main.cpp")),
+    (r"curl/", ("registry/net/http.cpp", "registry/main.cpp")),
     (r"sys/socket\.h|netinet/|arpa/|netdb\.h", ()),
     (r"boost/|absl/|Eigen/|fmt/|glib|gtest/", ()),
 )
@@ -78,7 +78,7 @@ UNWOUND = ("mlc_base", "mlc_schema", "mlc_signing", "mlc_container_reader", "mlc
 # Who may print, ask the environment or end the process: tools, tests. Libraries answer.
 SPEAKERS = ("base/cli/", "packager/cli/", "runtime/cli/", "tests/", "bench/")
 SILENT_BUT = {
-    "registry/credentials.cpp": "where Docker keeps its configuration",
+    "registry/net/credentials.cpp": "where Docker keeps its configuration",
     "packager/compile/build.cpp": "SOURCE_DATE_EPOCH, which reproducible builds set",
     "signing/config_folder.cpp": "the user's configuration folder",
     "runtime/probe/": "sources of facts about the host",

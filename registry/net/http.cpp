@@ -1,11 +1,11 @@
-#include "registry/http.h"
+#include "registry/net/http.h"
 
 #include <curl/curl.h>
 
 #include <algorithm>
 #include <span>
 
-#include "registry/reference.h"
+#include "registry/texts/reference.h"
 
 namespace mlc::registry {
 namespace {
