@@ -11,10 +11,12 @@
 #include "packager/container/output_file.h"
 #include "registry/host_part.h"
 #include "registry/leaves.h"
+#include "registry/stranger.h"
 #include "registry/texts/tar.h"
 #include "runtime/container/container.h"
 #include "runtime/container/header.h"
 #include "runtime/container/source.h"
+#include "runtime/sandbox/sandbox.h"
 #include "signing/policy.h"
 #include "signing/user_key.h"
 #include "signing/version_marks.h"
@@ -92,6 +94,7 @@ class Puller {
     MLC_RETURN_IF_ERROR(fetch_head());
     if (result_.is_whole) MLC_RETURN_IF_ERROR(fetch_whole());
     MLC_RETURN_IF_ERROR(decide());
+    if (!is_vouched_) return fetch_stranger();
     if (!result_.is_whole) MLC_RETURN_IF_ERROR(fetch_missing());
     if (result_.is_whole && !is_decided_whole_) {  // ranges ended on the way
       MLC_RETURN_IF_ERROR(fetch_whole());
@@ -230,30 +233,64 @@ class Puller {
     MLC_ASSIGN(auto source, container::open_descriptor(out_.descriptor(), name()));
     MLC_ASSIGN(container::AuthenticatedFile file, container::AuthenticatedFile::open_source(std::move(source)));
     manifest_len_ = file.manifest_len();
-    MLC_ASSIGN(container_, container::Container::open(std::move(file), how_to_open()));
-    const signing::Verdict& verdict = container_->verdict();
-    result_.root = container_->root();
-    result_.id = container_->manifest().model.id;
-    result_.version = container_->manifest().model.version;
+    if (!file.authentication()) return Status(Code::Malformed, 1101, "{} is truncated: it ends before its body does", name());
+    const signing::Authentication& authentication = *file.authentication();
+    const signing::DecideOptions asked{.marks = marks_ ? &*marks_ : nullptr, .now = static_cast<uint64_t>(::time(nullptr)), .file = name()};
+    signing::Verdict verdict = signing::decide_signer(authentication, *trust_, asked);
+    if (verdict.may_run == signing::MayRun::Refused) return std::move(verdict.status);
+    result_.root = authentication.root();
     result_.reason = verdict.reason;
     result_.trust = name_of(verdict.trust);
-    result_.warnings = verdict.warnings;
     const auto& stated = result_.artifact.root;
     if (stated && *stated != result_.root)
       return Status(Code::BadSignature, 3102, "{} is another container than its manifest says", name())
           .fact("root of the manifest  " + digest_text(*stated))
           .fact("root of the file      " + digest_text(result_.root));
     is_vouched_ = verdict.trust == signing::Trust::Trusted || (result_.artifact.is_pinned() && stated);
-    if (options_.keep_host) {
-      part_ = host_part(*container_);
-      result_.absent = part_->absent;
-    }
+    if (!is_vouched_) return may_be_whole_only(verdict);
+    MLC_ASSIGN(container_, container::Container::open(std::move(file), how_to_open()));
+    result_.id = container_->manifest().model.id;
+    result_.version = container_->manifest().model.version;
+    result_.reason = container_->verdict().reason;
+    result_.trust = name_of(container_->verdict().trust);
+    result_.warnings = container_->verdict().warnings;
+    if (!options_.keep_host) return ok();
+    part_ = host_part(*container_);
+    result_.absent = part_->absent;
+    return ok();
+  }
+
+  Status may_be_whole_only(const signing::Verdict& verdict) const {
+    if (options_.from.empty() && !options_.keep_host) return ok();
     const char* flag = !options_.from.empty() ? "--from" : "--keep-host";
-    if ((options_.from.empty() && !options_.keep_host) || is_vouched_) return ok();
     const Code code = verdict.trust == signing::Trust::Unsigned ? Code::Unsigned : Code::Untrusted;
     return Status(code, "{}: nobody whom you trust vouches for {}: {}", flag, name(), verdict.reason)
         .fact("the digest of a blob vouches for all of it only, not for parts")
         .hint("name the artifact by its digest, HOST/REPOSITORY@sha256:..., or pull it without {}", flag);
+  }
+
+  // Of a file that nobody vouches for the leaves are not known, since its manifest is not read here: all of it, until the digest is right.
+  Status fetch_stranger() {
+    for (int attempt = 0; !result_.is_whole; ++attempt) {
+      const uint64_t begin = attempt == 0 ? file_begin_ + head_end_ : 0;
+      MLC_RETURN_IF_ERROR(fetch(begin, blob_.size, [&](uint64_t at, Bytes bytes) { return take(at, bytes); }));
+      if (result_.is_whole) break;
+      MLC_ASSIGN(const Digest found, digest_of_blob());
+      if (found == blob_.digest) break;
+      if (attempt == 1) return wrong_bytes("the file", blob_.digest, found);
+    }
+    if (result_.is_whole && !is_decided_whole_) {
+      MLC_RETURN_IF_ERROR(fetch_whole());
+      MLC_RETURN_IF_ERROR(decide());
+    }
+    if (const std::string why = sandbox::why_no_call_filter(); !why.empty())
+      result_.warnings.push_back("system calls of the process that read the file were not filtered: " + why);
+    MLC_ASSIGN(auto source, container::open_descriptor(out_.descriptor(), name()));
+    MLC_ASSIGN(container::AuthenticatedFile file, container::AuthenticatedFile::open_source(std::move(source)));
+    MLC_ASSIGN(const Stranger found, verify_apart(std::move(file), how_to_open(), file_size_));
+    result_.id = found.id;
+    result_.version = found.version;
+    return ok();
   }
 
   Status fetch_missing() {
@@ -335,9 +372,8 @@ class Puller {
     return ok();
   }
 
-  // What lies there once more: of a whole file the digest that the manifest names, and what `mlpack verify --deep` looks at.
-  Status check_all() {
-    if (leaves_out() && !result_.is_whole) return ok();  // leaf by leaf; the smaller file is looked at when it is written
+  // As it lies there.
+  Result<Digest> digest_of_blob() const {
     MLC_ASSIGN(auto source, container::open_descriptor(out_.descriptor(), name()));
     Sha256 sha;
     sha.update(before_);
@@ -348,7 +384,14 @@ class Puller {
       sha.update(piece);
     }
     sha.update(behind_);
-    if (const Digest found = sha.finish(); found != blob_.digest)
+    return sha.finish();
+  }
+
+  // What lies there once more: of a whole file the digest that the manifest names, and what `mlpack verify --deep` looks at.
+  Status check_all() {
+    if (leaves_out() && !result_.is_whole) return ok();  // leaf by leaf; the smaller file is looked at when it is written
+    MLC_ASSIGN(const Digest found, digest_of_blob());
+    if (found != blob_.digest)
       return Status(Code::BadSignature, 3102, "{}: the file does not match the digest that the manifest names", name())
           .fact("expected  " + digest_text(blob_.digest))
           .fact("found     " + digest_text(found));

@@ -352,6 +352,38 @@ def an_update_moves_what_is_new_only(t):
         p.pull("--from", "s.mlc", "--from", "old.mlc")
 
 
+def files_of_strangers_come_whole_and_are_read_without_privileges(t):
+    with Pushed(t, sign=False) as p:
+        assert p.pull()["id"] == "acme/sample"
+
+        def wrong(request):
+            if not p.is_blob(request):
+                return False
+            data = bytearray(p.data)
+            data[1_500_000] ^= 1
+            return p.registry.answer_bytes(request, bytes(data))
+        p.registry.faults.append(once(lambda request: not (request.headers.get("Range") or "").startswith("bytes=0-") and wrong(request)))
+        p.pull()
+        p.registry.faults.clear()
+        p.fails(lambda request: not (request.headers.get("Range") or "").startswith("bytes=0-") and wrong(request), 12, "once more")
+        manifest = json.loads(p.registry.manifests[REPOSITORY]["2"][1])
+        del manifest["annotations"]
+        for offset in (8300, 8400, 8600, 9000, 40_000, 66_000, 1_500_000, len(p.data) - 40):  # the digest of the blob is right, the container is not
+            data = bytearray(p.data)
+            data[offset] ^= 0xff
+            manifest["layers"][0].update(p.registry.put_blob(REPOSITORY, bytes(data)))
+            p.registry.put_manifest(REPOSITORY, "damaged", manifest)
+            for gives_ranges in (True, False):
+                p.registry.gives_ranges = gives_ranges
+                answer = p.pull(reference=p.reference.replace(":2", ":damaged"), code=(4, 12))
+                assert answer["message"].startswith(f"{p.registry.host}/{REPOSITORY}:damaged: "), answer
+        p.registry.gives_ranges = True
+        for data in (p.data[:100_000], p.data + b"x", p.data[:-1], b"x" * 200_000, b"", b"\x89MLC\r\n\x1a\n"):
+            manifest["layers"][0].update(p.registry.put_blob(REPOSITORY, data))
+            p.registry.put_manifest(REPOSITORY, "none", manifest)
+            p.pull(reference=p.reference.replace(":2", ":none"), code=4)
+
+
 def parts_are_taken_only_where_somebody_vouches_for_the_whole(t):
     with Pushed(t, sign=False) as p:
         sample(t, "old.mlc", 6, sign=False)
@@ -405,5 +437,6 @@ main([
     cut_transfers_go_on_where_they_ended, a_registry_without_ranges_gives_the_whole_file, the_policy_also_decides_over_whole_files,
     lengths_that_lie_are_refused, manifests_that_are_none_are_refused, manifests_are_small_and_have_their_digest, a_busy_registry_is_asked_again,
     what_stands_at_the_output_is_no_accident, a_signal_leaves_nothing, an_update_moves_what_is_new_only,
-    parts_are_taken_only_where_somebody_vouches_for_the_whole, what_this_machine_cannot_run_is_left_out,
+    files_of_strangers_come_whole_and_are_read_without_privileges, parts_are_taken_only_where_somebody_vouches_for_the_whole,
+    what_this_machine_cannot_run_is_left_out,
 ])

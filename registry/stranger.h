@@ -1,0 +1,22 @@
+// A file whose signer nobody trusts: its manifest is read by a process without privileges only (runtime/sandbox), never by this one,
+// which has passwords and sockets.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "runtime/container/container.h"
+
+namespace mlc::registry {
+
+struct Stranger {
+  std::string id;        // as the file says
+  uint64_t version = 0;
+};
+
+// Opens the file, policy included, and hashes every segment. What comes back is text of the file's making: printable, and cut. To be called
+// while there is one thread. Cancelled where a signal of the user ended it.
+[[nodiscard]] Result<Stranger> verify_apart(container::AuthenticatedFile file, const container::OpenOptions& how, uint64_t file_bytes);
+
+}  // namespace mlc::registry
