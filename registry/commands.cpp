@@ -44,7 +44,8 @@ Result<Report> run_export(const Flags& flags) {
   MLC_ASSIGN(const PushResult result, export_layout(options));
   Report report;
   report.text = "exported " + flags.output + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) +
-                "\ndigest   " + digest_text(result.manifest) + "\nblob     " + digest_text(result.blob) + "   " + megabytes(result.bytes) + "\nroot     " + digest_text(result.root) + "\n";
+                "\ndigest   " + digest_text(result.manifest) + "\nblob     " + digest_text(result.blob) + "   " + megabytes(result.bytes) +
+                "\nroot     " + digest_text(result.root) + "\n";
   report.json = {{"folder", flags.output}, {"tag", flags.tag}, {"digest", digest_text(result.manifest)}, {"blob", digest_text(result.blob)},
                  {"root", digest_text(result.root)}, {"id", result.id}, {"version", std::to_string(result.version)}, {"bytes", result.bytes}};
   return report;
