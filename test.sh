@@ -113,6 +113,9 @@ one() {
     tools_*)
       cmake --build --preset "$preset" | tail -n 1
       MLC_TEST_CASE=$case exec python3 "tests/tools/${name#tools_}_test.py" "build/$preset/bin" ;;
+    registry_*)
+      cmake --build --preset "$preset" | tail -n 1
+      MLC_TEST_CASE=$case exec python3 "tests/registry/${name#registry_}_test.py" "build/$preset/bin" ;;
   esac
   for program in "test_$name" "$name"; do
     cmake --build --preset "$preset" --target "$program" >build/one.log 2>&1 || continue

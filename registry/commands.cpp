@@ -6,7 +6,7 @@
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "base/counted.h"
-#include "registry/artifact.h"
+#include "registry/store/artifact.h"
 #include "registry/copy.h"
 #include "registry/pull.h"
 #include "registry/push.h"
@@ -22,7 +22,7 @@ struct Flags {
   std::string reference, file, output, policy, shape = "modelpack", as, tag = "latest";
   std::vector<std::string> from;
   uint32_t timeout = 60, request_mib = kRequestBytes >> 20;
-  bool plain_http = false, force = false, as_json = false;
+  bool plain_http = false, keep_host = false, force = false, as_json = false;
 
   ClientOptions client() const { return {plain_http, timeout}; }
 };
@@ -43,8 +43,9 @@ Result<Report> run_export(const Flags& flags) {
   const ExportOptions options{flags.file, flags.output, flags.tag, flags.as == "modelcar" ? ShapeKind::Image : ShapeKind::Modelpack};
   MLC_ASSIGN(const PushResult result, export_layout(options));
   Report report;
-  report.text = "exported " + flags.output + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + "\ndigest   " + digest_text(result.manifest) +
-                "\nblob     " + digest_text(result.blob) + "   " + megabytes(result.bytes) + "\nroot     " + digest_text(result.root) + "\n";
+  report.text = "exported " + flags.output + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) +
+                "\ndigest   " + digest_text(result.manifest) + "\nblob     " + digest_text(result.blob) + "   " + megabytes(result.bytes) +
+                "\nroot     " + digest_text(result.root) + "\n";
   report.json = {{"folder", flags.output}, {"tag", flags.tag}, {"digest", digest_text(result.manifest)}, {"blob", digest_text(result.blob)},
                  {"root", digest_text(result.root)}, {"id", result.id}, {"version", std::to_string(result.version)}, {"bytes", result.bytes}};
   return report;
@@ -65,21 +66,28 @@ Result<Report> run_push(const Flags& flags) {
 }
 
 Result<Report> run_pull(const Flags& flags) {
-  PullOptions options{{}, flags.output, flags.from, flags.policy, flags.force, flags.client()};
+  PullOptions options{{}, flags.output, flags.from, flags.policy, flags.keep_host, flags.force, flags.client()};
   MLC_ASSIGN(options.reference, parse_reference(flags.reference));
   MLC_ASSIGN(const PullResult result, pull(options));
   if (result.is_whole && !options.from.empty()) cli::note("note: " + options.reference.host + " gives no parts of files: all of it was fetched");
   Report report;
-  report.text = "pulled   " + flags.output + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + "   " + cli::printable(result.reason) +
+  report.text = "pulled   " + flags.output + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + "   " +
+                cli::printable(result.reason) +
                 "\ndigest   " + pinned(options.reference, result.artifact.named) + "\nroot     " + digest_text(result.root) + "\nfetched  " +
                 megabytes(result.bytes_fetched) + " of " + megabytes(result.bytes) + " in " + counted(result.requests, "request") +
-                (result.is_whole ? ", no parts to be had" : "") + (result.bytes_reused > 0 ? ", " + megabytes(result.bytes_reused) + " from files that were here" : "") + "\n";
+                (result.is_whole ? ", no parts to be had" : "") +
+                (result.bytes_reused > 0 ? ", " + megabytes(result.bytes_reused) + " from files that were here" : "") + "\n";
+  if (!result.absent.empty()) {
+    report.text += "absent  ";
+    for (const std::string& name : result.absent) report.text += " " + cli::printable(name);
+    report.text += ", which this machine does not run: " + megabytes(result.bytes_written) + " were written\n";
+  }
   for (const std::string& warning : result.warnings) report.text += "warning  " + cli::printable(warning) + "\n";
   report.json = {{"reference", options.reference.text()}, {"file", flags.output}, {"digest", digest_text(result.artifact.named)},
                  {"blob", digest_text(result.artifact.blob.digest)}, {"root", digest_text(result.root)}, {"id", result.id},
                  {"version", std::to_string(result.version)}, {"trust", result.trust}, {"reason", result.reason}, {"bytes", result.bytes},
                  {"bytes_fetched", result.bytes_fetched}, {"bytes_reused", result.bytes_reused}, {"requests", result.requests},
-                 {"ranges", !result.is_whole}, {"warnings", result.warnings}};
+                 {"ranges", !result.is_whole}, {"absent", result.absent}, {"bytes_written", result.bytes_written}, {"warnings", result.warnings}};
   return report;
 }
 
@@ -88,7 +96,8 @@ Result<Report> run_copy(const Flags& flags) {
   Report report;
   report.text = "copied   " + cli::printable(result.to) + "\ndigest   " + digest_text(result.digest) + "\nmoved    " + megabytes(result.bytes) + ", " +
                 counted(result.manifests, "manifest") + ", " + std::to_string(result.referrers) + " of them referrers\n";
-  report.json = {{"from", flags.reference}, {"to", result.to}, {"digest", digest_text(result.digest)}, {"manifests", result.manifests}, {"referrers", result.referrers}, {"bytes", result.bytes}};
+  report.json = {{"from", flags.reference}, {"to", result.to}, {"digest", digest_text(result.digest)}, {"manifests", result.manifests},
+                 {"referrers", result.referrers}, {"bytes", result.bytes}};
   return report;
 }
 
@@ -97,7 +106,8 @@ Result<Report> run_resolve(const Flags& flags) {
   Client client(reference.host, flags.client());
   MLC_ASSIGN(const Artifact artifact, find_artifact(client, reference));
   Report report;
-  report.text = "digest   " + pinned(reference, artifact.named) + "\nblob     " + digest_text(artifact.blob.digest) + "   " + megabytes(artifact.blob.size) + "\n";
+  report.text = "digest   " + pinned(reference, artifact.named) + "\nblob     " + digest_text(artifact.blob.digest) + "   " +
+                megabytes(artifact.blob.size) + "\n";
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) report.text += std::string(name) + cli::printable(value) + "\n";
   };
@@ -136,10 +146,12 @@ void add_registry_commands(cli::Program& program) {
   {
     auto flags = std::make_shared<Flags>();
     const cli::Command push = program.add_command("push", "put a container into a registry",
-                                                  tool + "push cat.mlc registry.example.org/acme/cat:2\n" + tool + "push cat.mlc localhost:5000/acme/cat\n", flags->as_json);
+                                                  tool + "push cat.mlc registry.example.org/acme/cat:2\n" +
+                                                   tool + "push cat.mlc localhost:5000/acme/cat\n", flags->as_json);
     push.add_option("file", flags->file, "container").required();
     push.add_option("reference", flags->reference, "HOST[:PORT]/REPOSITORY[:TAG]; the tag latest, if none is named").required();
-    push.add_option("--shape", flags->shape, "modelpack: the file as it is; image: in a layer that container engines mount; both").one_of(kShapes).shows_default();
+    push.add_option("--shape", flags->shape, "modelpack: the file as it is; image: in a layer that container engines mount; both")
+        .one_of(kShapes).shows_default();
     push.add_option("--request-mib", flags->request_mib, "MiB that one request may carry; a larger file goes in pieces").within(1, 4096).shows_default();
     add_client_options(push, *flags);
     set_run(push, flags, run_push);
@@ -147,11 +159,13 @@ void add_registry_commands(cli::Program& program) {
   {
     auto flags = std::make_shared<Flags>();
     const cli::Command pull = program.add_command("pull", "get a container out of a registry, checked",
-                                                  tool + "pull registry.example.org/acme/cat:2 -o cat.mlc\n" + tool + "pull registry.example.org/acme/cat:3 --from cat.mlc -o cat.mlc\n",
+                                                  tool + "pull registry.example.org/acme/cat:2 -o cat.mlc\n" +
+                                                   tool + "pull registry.example.org/acme/cat:3 --from cat.mlc -o cat.mlc\n",
                                                   flags->as_json);
     pull.add_option("reference", flags->reference, "HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST]").required();
     pull.add_option("-o,--output", flags->output, "where to write").required();
     pull.add_option("--from", flags->from, "a container that is here: what it has of the new one is not fetched");
+    pull.add_flag("--keep-host", flags->keep_host, "leave out what this machine cannot run; root and signatures stay, mlpack fill puts it back");
     pull.add_option("--policy", flags->policy, "trust policy; default: your own");
     pull.add_flag("--force", flags->force, "replace an output that is no container");
     add_client_options(pull, *flags);
@@ -160,9 +174,12 @@ void add_registry_commands(cli::Program& program) {
   {
     auto flags = std::make_shared<Flags>();
     const cli::Command layout = program.add_command("export", "write a container as an OCI image layout",
-                                                    tool + "export cat.mlc --as oci-layout -o cat-layout\n" + tool + "export cat.mlc --as modelcar -o cat-image\n", flags->as_json);
+                                                    tool + "export cat.mlc --as oci-layout -o cat-layout\n" +
+                                                     tool + "export cat.mlc --as modelcar -o cat-image\n", flags->as_json);
     layout.add_option("file", flags->file, "container").required();
-    layout.add_option("--as", flags->as, "oci-layout: the file as it is, a ModelPack artifact; modelcar: an image with it").one_of({"oci-layout", "modelcar"}).required();
+    layout.add_option("--as", flags->as, "oci-layout: the file as it is, a ModelPack artifact; modelcar: an image with it")
+        .one_of({"oci-layout", "modelcar"})
+        .required();
     layout.add_option("-o,--output", flags->output, "folder, new or empty").required();
     layout.add_option("--tag", flags->tag, "its name in the layout").shows_default();
     set_run(layout, flags, run_export);
@@ -170,7 +187,8 @@ void add_registry_commands(cli::Program& program) {
   {
     auto flags = std::make_shared<Flags>();
     const cli::Command between = program.add_command("copy", "copy an artifact with all that refers to it",
-                                                     tool + "copy registry.example.org/acme/cat:2 mirror.example.org/acme/cat:2\n" + tool + "copy registry.example.org/acme/cat:2 oci:cat-layout:2\n",
+                                                     tool + "copy registry.example.org/acme/cat:2 mirror.example.org/acme/cat:2\n" +
+                                                      tool + "copy registry.example.org/acme/cat:2 oci:cat-layout:2\n",
                                                      flags->as_json);
     between.add_option("from", flags->reference, "a reference, or oci:FOLDER[:TAG] for an OCI image layout").required();
     between.add_option("to", flags->output, "likewise; a layout is a new folder").required();
@@ -180,7 +198,8 @@ void add_registry_commands(cli::Program& program) {
   {
     auto flags = std::make_shared<Flags>();
     const cli::Command resolve = program.add_command("resolve", "what a reference leads to, without fetching it",
-                                                     tool + "resolve registry.example.org/acme/cat:2\n" + tool + "resolve localhost:5000/acme/cat --json\n", flags->as_json);
+                                                     tool + "resolve registry.example.org/acme/cat:2\n" +
+                                                      tool + "resolve localhost:5000/acme/cat --json\n", flags->as_json);
     resolve.add_option("reference", flags->reference, "HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST]").required();
     add_client_options(resolve, *flags);
     set_run(resolve, flags, run_resolve);

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <set>
 
-#include "registry/layout.h"
-#include "registry/store.h"
+#include "registry/store/layout.h"
+#include "registry/store/store.h"
 
 namespace mlc::registry {
 namespace {

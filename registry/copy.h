@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/status.h"
-#include "registry/client.h"
-#include "registry/reference.h"
+#include "registry/net/client.h"
+#include "registry/texts/reference.h"
 
 namespace mlc::registry {
 

@@ -18,12 +18,12 @@ Result<format::Placement> placement_of(const container::Container& file, uint64_
   return std::move(*placement);
 }
 
-void add_leaves(const format::Segment& segment, uint64_t offset, const container::LeafTable& table, std::vector<Leaf>& out) {
+void add_leaves(const format::Segment& segment, uint32_t index, uint64_t offset, const container::LeafTable& table, std::vector<Leaf>& out) {
   const bool is_raw = segment.codec == format::Codec::Raw;
   for (uint64_t k = 0; k < table.count(); ++k) {
     const uint64_t begin = is_raw ? k * format::kLeafLen : table.frame_starts[k];
     const uint64_t end = is_raw ? std::min(begin + format::kLeafLen, segment.stored_len) : table.frame_starts[k + 1];
-    out.push_back({offset + begin, static_cast<uint32_t>(end - begin), table.digests[k]});
+    out.push_back({offset + begin, static_cast<uint32_t>(end - begin), table.digests[k], index});
   }
 }
 
@@ -36,7 +36,7 @@ Result<std::vector<Leaf>> leaves_of(const container::Container& file, const cont
   for (uint32_t i = 0; i < segments.size(); ++i) {
     if (!file.present(i)) continue;
     MLC_ASSIGN(const container::LeafTable table, container::load_leaf_table(source, segments[i], placement.segments[i]));
-    add_leaves(segments[i], placement.segments[i].offset, table, out);
+    add_leaves(segments[i], i, placement.segments[i].offset, table, out);
   }
   std::sort(out.begin(), out.end(), [](const Leaf& a, const Leaf& b) { return a.offset < b.offset; });
   return out;

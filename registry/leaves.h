@@ -15,10 +15,11 @@ struct Leaf {
   uint64_t offset = 0;  // in the file
   uint32_t length = 0;  // as it is stored
   Digest digest{};
+  uint32_t segment = 0;
 };
 
-// Of every present segment, by offset. `file` was opened from bytes that `source` has too, `manifest_len` is what its header page says; the leaf tables are read from there and
-// compared with the segments' digests. BadSignature where one does not match.
+// Of every present segment, by offset. `file` was opened from bytes that `source` has too, and `manifest_len` is what its header page
+// says; the leaf tables are read from there and compared with the segments' digests. BadSignature where one does not match.
 [[nodiscard]] Result<std::vector<Leaf>> leaves_of(const container::Container& file, const container::Source& source, uint64_t manifest_len);
 
 // Bytes [begin, end) of a file.

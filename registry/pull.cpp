@@ -9,11 +9,14 @@
 
 #include "base/counted.h"
 #include "packager/container/output_file.h"
+#include "registry/host_part.h"
 #include "registry/leaves.h"
-#include "registry/tar.h"
+#include "registry/stranger.h"
+#include "registry/texts/tar.h"
 #include "runtime/container/container.h"
 #include "runtime/container/header.h"
 #include "runtime/container/source.h"
+#include "runtime/sandbox/sandbox.h"
 #include "signing/policy.h"
 #include "signing/user_key.h"
 #include "signing/version_marks.h"
@@ -91,6 +94,7 @@ class Puller {
     MLC_RETURN_IF_ERROR(fetch_head());
     if (result_.is_whole) MLC_RETURN_IF_ERROR(fetch_whole());
     MLC_RETURN_IF_ERROR(decide());
+    if (!is_vouched_) return fetch_stranger();
     if (!result_.is_whole) MLC_RETURN_IF_ERROR(fetch_missing());
     if (result_.is_whole && !is_decided_whole_) {  // ranges ended on the way
       MLC_RETURN_IF_ERROR(fetch_whole());
@@ -229,33 +233,70 @@ class Puller {
     MLC_ASSIGN(auto source, container::open_descriptor(out_.descriptor(), name()));
     MLC_ASSIGN(container::AuthenticatedFile file, container::AuthenticatedFile::open_source(std::move(source)));
     manifest_len_ = file.manifest_len();
-    container::OpenOptions how;
-    how.verify = container::Verify::Lazy;
-    how.trust = &*trust_;
-    how.marks = marks_ ? &*marks_ : nullptr;
-    MLC_ASSIGN(container_, container::Container::open(std::move(file), how));
-    const signing::Verdict& verdict = container_->verdict();
-    result_.root = container_->root();
-    result_.id = container_->manifest().model.id;
-    result_.version = container_->manifest().model.version;
+    if (!file.authentication()) return Status(Code::Malformed, 1101, "{} is truncated: it ends before its body does", name());
+    const signing::Authentication& authentication = *file.authentication();
+    const signing::DecideOptions asked{.marks = marks_ ? &*marks_ : nullptr, .now = static_cast<uint64_t>(::time(nullptr)), .file = name()};
+    signing::Verdict verdict = signing::decide_signer(authentication, *trust_, asked);
+    if (verdict.may_run == signing::MayRun::Refused) return std::move(verdict.status);
+    result_.root = authentication.root();
     result_.reason = verdict.reason;
     result_.trust = name_of(verdict.trust);
-    result_.warnings = verdict.warnings;
     const auto& stated = result_.artifact.root;
     if (stated && *stated != result_.root)
       return Status(Code::BadSignature, 3102, "{} is another container than its manifest says", name())
           .fact("root of the manifest  " + digest_text(*stated))
           .fact("root of the file      " + digest_text(result_.root));
     is_vouched_ = verdict.trust == signing::Trust::Trusted || (result_.artifact.is_pinned() && stated);
-    if (options_.from.empty() || is_vouched_) return ok();
-    return Status(verdict.trust == signing::Trust::Unsigned ? Code::Unsigned : Code::Untrusted, "--from: nobody whom you trust vouches for {}: {}", name(), verdict.reason)
+    if (!is_vouched_) return may_be_whole_only(verdict);
+    MLC_ASSIGN(container_, container::Container::open(std::move(file), how_to_open()));
+    result_.id = container_->manifest().model.id;
+    result_.version = container_->manifest().model.version;
+    result_.reason = container_->verdict().reason;
+    result_.trust = name_of(container_->verdict().trust);
+    result_.warnings = container_->verdict().warnings;
+    if (!options_.keep_host) return ok();
+    part_ = host_part(*container_);
+    result_.absent = part_->absent;
+    return ok();
+  }
+
+  Status may_be_whole_only(const signing::Verdict& verdict) const {
+    if (options_.from.empty() && !options_.keep_host) return ok();
+    const char* flag = !options_.from.empty() ? "--from" : "--keep-host";
+    const Code code = verdict.trust == signing::Trust::Unsigned ? Code::Unsigned : Code::Untrusted;
+    return Status(code, "{}: nobody whom you trust vouches for {}: {}", flag, name(), verdict.reason)
         .fact("the digest of a blob vouches for all of it only, not for parts")
-        .hint("name the artifact by its digest, HOST/REPOSITORY@sha256:..., or pull it without --from");
+        .hint("name the artifact by its digest, HOST/REPOSITORY@sha256:..., or pull it without {}", flag);
+  }
+
+  // Of a file that nobody vouches for the leaves are not known, since its manifest is not read here: all of it, until the digest is right.
+  Status fetch_stranger() {
+    for (int attempt = 0; !result_.is_whole; ++attempt) {
+      const uint64_t begin = attempt == 0 ? file_begin_ + head_end_ : 0;
+      MLC_RETURN_IF_ERROR(fetch(begin, blob_.size, [&](uint64_t at, Bytes bytes) { return take(at, bytes); }));
+      if (result_.is_whole) break;
+      MLC_ASSIGN(const Digest found, digest_of_blob());
+      if (found == blob_.digest) break;
+      if (attempt == 1) return wrong_bytes("the file", blob_.digest, found);
+    }
+    if (result_.is_whole && !is_decided_whole_) {
+      MLC_RETURN_IF_ERROR(fetch_whole());
+      MLC_RETURN_IF_ERROR(decide());
+    }
+    if (const std::string why = sandbox::why_no_call_filter(); !why.empty())
+      result_.warnings.push_back("system calls of the process that read the file were not filtered: " + why);
+    MLC_ASSIGN(auto source, container::open_descriptor(out_.descriptor(), name()));
+    MLC_ASSIGN(container::AuthenticatedFile file, container::AuthenticatedFile::open_source(std::move(source)));
+    MLC_ASSIGN(const Stranger found, verify_apart(std::move(file), how_to_open(), file_size_));
+    result_.id = found.id;
+    result_.version = found.version;
+    return ok();
   }
 
   Status fetch_missing() {
     MLC_ASSIGN(const auto source, container::open_descriptor(out_.descriptor(), name()));
     MLC_ASSIGN(std::vector<Leaf> leaves, leaves_of(*container_, *source, manifest_len_));
+    if (part_) std::erase_if(leaves, [&](const Leaf& leaf) { return part_->segments.count(leaf.segment) == 0; });
     std::erase_if(leaves, [&](const Leaf& leaf) { return leaf.offset + leaf.length <= head_end_ && is_there(*source, leaf); });
     for (const std::string& path : options_.from) MLC_RETURN_IF_ERROR(reuse(path, leaves));
     std::vector<Leaf> wrong;
@@ -283,14 +324,7 @@ class Puller {
   // Leaves that an older file has, whoever signed that: each is hashed again.
   Status reuse(const std::string& path, std::vector<Leaf>& wanted) {
     MLC_ASSIGN(const auto source, container::open_file(path));
-    MLC_ASSIGN(container::AuthenticatedFile file, container::AuthenticatedFile::open(path));
-    const uint64_t manifest_len = file.manifest_len();
-    container::OpenOptions how;
-    how.verify = container::Verify::Lazy;
-    how.allow_unsigned = true;
-    how.now = 1;  // also one that has expired has the same bytes
-    MLC_ASSIGN(const auto old, container::Container::open(std::move(file), how));
-    MLC_ASSIGN(const std::vector<Leaf> offered, leaves_of(*old, *source, manifest_len));
+    MLC_ASSIGN(const std::vector<Leaf> offered, leaves_apart(path));
     std::map<Digest, const Leaf*> by_digest;
     for (const Leaf& leaf : offered) by_digest.emplace(leaf.digest, &leaf);
     std::vector<Leaf> left;
@@ -298,7 +332,8 @@ class Puller {
     for (const Leaf& leaf : wanted) {
       const auto found = by_digest.find(leaf.digest);
       bytes.resize(leaf.length);
-      if (found == by_digest.end() || found->second->length != leaf.length || !source->read(found->second->offset, bytes).ok() || leaf_digest(bytes) != leaf.digest) {
+      const bool is_offered = found != by_digest.end() && found->second->length == leaf.length && source->read(found->second->offset, bytes).ok();
+      if (!is_offered || leaf_digest(bytes) != leaf.digest) {
         left.push_back(leaf);
         continue;
       }
@@ -318,7 +353,8 @@ class Puller {
       const uint64_t begin = leaves[before].offset;
       splitter.start_at(begin);
       ++result_.requests;
-      MLC_ASSIGN(const RangeAnswer answer, client_.blob_range(options_.reference.repository, blob_, file_begin_ + begin, end - begin, [&](Bytes bytes) { return splitter.take(bytes); }));
+      MLC_ASSIGN(const RangeAnswer answer, client_.blob_range(options_.reference.repository, blob_, file_begin_ + begin, end - begin,
+                                                             [&](Bytes bytes) { return splitter.take(bytes); }));
       if (!answer.is_range) {
         result_.is_whole = true;
         return ok();
@@ -329,8 +365,8 @@ class Puller {
     return ok();
   }
 
-  // The whole file once more, as it lies there: the digest that the manifest names, and what `mlpack verify --deep` looks at.
-  Status check_all() {
+  // As it lies there.
+  Result<Digest> digest_of_blob() const {
     MLC_ASSIGN(auto source, container::open_descriptor(out_.descriptor(), name()));
     Sha256 sha;
     sha.update(before_);
@@ -341,13 +377,43 @@ class Puller {
       sha.update(piece);
     }
     sha.update(behind_);
-    if (const Digest found = sha.finish(); found != blob_.digest)
+    return sha.finish();
+  }
+
+  // What lies there once more: of a whole file the digest that the manifest names, and what `mlpack verify --deep` looks at.
+  Status check_all() {
+    if (leaves_out() && !result_.is_whole) return ok();  // leaf by leaf; the smaller file is looked at when it is written
+    MLC_ASSIGN(const Digest found, digest_of_blob());
+    if (found != blob_.digest)
       return Status(Code::BadSignature, 3102, "{}: the file does not match the digest that the manifest names", name())
           .fact("expected  " + digest_text(blob_.digest))
           .fact("found     " + digest_text(found));
     return container_->verify_all();
   }
 
+ public:
+  // Only the part that this machine runs, into a file of its own, which the policy is asked about once more. Returns its size.
+  Result<uint64_t> write_host_part(container::OutputFile& thin) {
+    MLC_ASSIGN(const auto source, container::open_descriptor(out_.descriptor(), name()));
+    MLC_RETURN_IF_ERROR(write_part(*part_, *container_, *source, thin));
+    MLC_ASSIGN([[maybe_unused]] const std::string place, thin.flushed());
+    MLC_ASSIGN(auto written, container::open_descriptor(thin.descriptor(), name()));
+    const uint64_t size = written->size();
+    MLC_ASSIGN(const auto again, container::Container::open_source(std::move(written), how_to_open()));
+    if (again->root() != result_.root) return Status(Code::Internal, "{}: the part for this machine has another root", name());
+    MLC_RETURN_IF_ERROR(again->verify_all());
+    return size;
+  }
+  [[nodiscard]] bool leaves_out() const { return part_ && !part_->absent.empty(); }
+
+ private:
+  container::OpenOptions how_to_open() const {
+    container::OpenOptions how;
+    how.verify = container::Verify::Lazy;
+    how.trust = &*trust_;
+    how.marks = marks_ ? &*marks_ : nullptr;
+    return how;
+  }
   std::string name() const { return options_.reference.text(); }
 
   const PullOptions& options_;
@@ -361,6 +427,7 @@ class Puller {
   std::optional<signing::TrustSet> trust_;
   std::optional<signing::VersionMarks> marks_;
   std::unique_ptr<container::Container> container_;
+  std::optional<HostPart> part_;  // with --keep-host
   uint64_t manifest_len_ = 0;
   bool is_vouched_ = false, is_decided_whole_ = false;
 };
@@ -374,11 +441,16 @@ Result<PullResult> pull(const PullOptions& options) {
   PullResult result;
   MLC_ASSIGN(result.artifact, find_artifact(client, options.reference));
   MLC_ASSIGN(container::OutputFile out, container::OutputFile::create(options.output));
-  {
-    Puller puller(options, client, out, result);
-    MLC_RETURN_IF_ERROR(puller.run());
+  Puller puller(options, client, out, result);
+  MLC_RETURN_IF_ERROR(puller.run());
+  result.bytes_written = result.bytes;
+  if (puller.leaves_out()) {
+    MLC_ASSIGN(container::OutputFile thin, container::OutputFile::create(options.output));
+    MLC_ASSIGN(result.bytes_written, puller.write_host_part(thin));
+    MLC_RETURN_IF_ERROR(thin.commit());
+  } else {
+    MLC_RETURN_IF_ERROR(out.commit());
   }
-  MLC_RETURN_IF_ERROR(out.commit());
   result.bytes_fetched = client.bytes_received();
   return result;
 }

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "registry/artifact.h"
-#include "registry/client.h"
-#include "registry/reference.h"
+#include "registry/store/artifact.h"
+#include "registry/net/client.h"
+#include "registry/texts/reference.h"
 
 namespace mlc::registry {
 
@@ -16,6 +16,7 @@ struct PullOptions {
   std::string output;
   std::vector<std::string> from;  // containers whose leaves are not fetched again
   std::string policy;             // empty: the user's
+  bool keep_host = false;         // leave out what this machine cannot run
   bool force = false;             // replace an output that is no container
   ClientOptions client;
 };
@@ -30,6 +31,8 @@ struct PullResult {
   uint64_t bytes_reused = 0;   // from files that were there
   uint64_t requests = 0;       // for parts of the blob
   bool is_whole = false;       // the registry gives no ranges
+  std::vector<std::string> absent;  // variants that were left out for this machine
+  uint64_t bytes_written = 0;
   std::vector<std::string> warnings;
 };
 

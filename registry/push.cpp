@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/cli/report.h"
-#include "registry/layout.h"
-#include "registry/shapes.h"
-#include "registry/tar.h"
+#include "registry/store/layout.h"
+#include "registry/texts/shapes.h"
+#include "registry/texts/tar.h"
 #include "runtime/container/container.h"
 #include "runtime/container/source.h"
 

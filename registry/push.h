@@ -4,9 +4,9 @@
 #include <string>
 
 #include "base/status.h"
-#include "registry/client.h"
-#include "registry/reference.h"
-#include "registry/store.h"
+#include "registry/net/client.h"
+#include "registry/texts/reference.h"
+#include "registry/store/store.h"
 
 namespace mlc::registry {
 

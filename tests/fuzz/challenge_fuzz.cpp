@@ -2,7 +2,7 @@
 // Any bytes as the header WWW-Authenticate. Property: what parses is written and read as the same; an error has a sentence.
 #include <cstdlib>
 
-#include "registry/challenge.h"
+#include "registry/texts/challenge.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mlc::registry;

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "registry/tar.h"
+#include "registry/texts/tar.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mlc::registry;

@@ -2,7 +2,7 @@
 // Any bytes as a manifest or index of a registry. Property: what parses is written and read as the same; an error has a sentence.
 #include <cstdlib>
 
-#include "registry/manifest.h"
+#include "registry/texts/manifest.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mlc::registry;

@@ -2,7 +2,7 @@
 // Any bytes as the name of an artifact. Property: what parses is written and read as the same; an error has a sentence.
 #include <cstdlib>
 
-#include "registry/reference.h"
+#include "registry/texts/reference.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto reference = mlc::registry::parse_reference({reinterpret_cast<const char*>(data), size});

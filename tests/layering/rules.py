@@ -11,7 +11,10 @@ EXCEPTIONS = {
     ("packager/cli/", "runtime/isolation/"): "both tools look into strangers' files in one kind of process",
     ("packager/cli/", "runtime/probe/"): "records of tuning name the processor",
     ("registry/", "runtime/container/"): "the one reader of containers checks what a registry gives",
-    ("registry/", "packager/container/output_file.h"): "a file that appears complete or not at all",
+    ("registry/", "packager/container/"): "files that appear complete or not at all, and parts of containers",
+    ("registry/", "runtime/match/"): "what this machine runs",
+    ("registry/", "runtime/probe/"): "likewise",
+    ("registry/", "runtime/sandbox/"): "strangers' files are read in one kind of process",
     ("packager/pipeline/", "runtime/pipeline/"): "golden vectors of texts are what the one pipeline makes of them",
     ("packager/pipeline/", "runtime/io/"): "tensors of that pipeline",
     ("packager/text/", "runtime/text/"): "what added tokens are normalised to follows from the one normaliser",
@@ -49,7 +52,7 @@ FOREIGN = (
     (r"unicode/", ("packager/text/unicode.cpp", "packager/text/code_points.cpp")),
     (r"seccomp\.h|linux/(seccomp|landlock)\.h", ("runtime/sandbox/",)),
     (r"doctest/", ()),
-    (r"curl/", ("registry/http.cpp", "registry/main.cpp")),
+    (r"curl/", ("registry/net/http.cpp", "registry/main.cpp")),
     (r"sys/socket\.h|netinet/|arpa/|netdb\.h", ()),
     (r"boost/|absl/|Eigen/|fmt/|glib|gtest/", ()),
 )
@@ -77,7 +80,7 @@ UNWOUND = ("mlc_base", "mlc_schema", "mlc_signing", "mlc_container_reader", "mlc
 # Who may print, ask the environment or end the process: tools, tests. Libraries answer.
 SPEAKERS = ("base/cli/", "packager/cli/", "runtime/cli/", "tests/", "bench/")
 SILENT_BUT = {
-    "registry/credentials.cpp": "where Docker keeps its configuration",
+    "registry/net/credentials.cpp": "where Docker keeps its configuration",
     "packager/compile/build.cpp": "SOURCE_DATE_EPOCH, which reproducible builds set",
     "signing/config_folder.cpp": "the user's configuration folder",
     "runtime/probe/": "sources of facts about the host",

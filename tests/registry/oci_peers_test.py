@@ -28,7 +28,8 @@ def environment(t, name, *packages):
     python = folder / "bin/python"
     if not (folder / "complete").is_file():
         shutil.rmtree(folder, ignore_errors=True)
-        for command in ([sys.executable, "-m", "venv", folder], [python, "-m", "pip", "-q", "--disable-pip-version-check", "--retries", "0", "--timeout", "20", "install", *packages]):
+        install = [python, "-m", "pip", "-q", "--disable-pip-version-check", "--retries", "0", "--timeout", "20", "install", *packages]
+        for command in ([sys.executable, "-m", "venv", folder], install):
             done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL)
             if done.returncode != 0:
                 raise Skipped(f"no environment with {name}: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
@@ -145,7 +146,8 @@ def oras_of_pypi_pulls_the_file(t):
     data = sample(t)
     with docker_registry(t) as host:
         t.json("mlpack", "push", "s.mlc", f"{host}/acme/cat:2")
-        tool(t, python, "-c", f"import oras.client; oras.client.OrasClient(hostname='{host}', insecure=True).pull(target='{host}/acme/cat:2', outdir='{t.dir}/pulled')")
+        client = f"oras.client.OrasClient(hostname='{host}', insecure=True)"
+        tool(t, python, "-c", f"import oras.client; {client}.pull(target='{host}/acme/cat:2', outdir='{t.dir}/pulled')")
         assert (t.dir / "pulled/model.mlc").read_bytes() == data
 
 
@@ -161,6 +163,7 @@ def the_storage_code_of_kserve_finds_the_file(t):
 
 
 main([
-    through_the_registry_of_debian, skopeo_carries_it_to_a_layout_and_back, a_layout_goes_into_a_registry_by_skopeo, umoci_unpacks_the_image, images_pass_the_registry_of_debian,
+    through_the_registry_of_debian, skopeo_carries_it_to_a_layout_and_back,
+    a_layout_goes_into_a_registry_by_skopeo, umoci_unpacks_the_image, images_pass_the_registry_of_debian,
     copies_with_referrers_pass_the_registry_of_debian,    oras_of_pypi_pulls_the_file, the_storage_code_of_kserve_finds_the_file,
 ])

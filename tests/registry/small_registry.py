@@ -170,10 +170,9 @@ class SmallRegistry:
         if self.users is None:
             return True
         scope = f"repository:{repository}:" + ("pull" if request.verb in ("GET", "HEAD") else "pull,push")
-        found = request.headers.get("Authorization") or ""
-        if self.by_token and re.fullmatch(rf"Bearer token-\w+-{re.escape(f'repository:{repository}:')}(pull|pull,push)", found) and found.endswith(scope[scope.rindex(':') + 1:].split(",")[-1]):
-            return True
-        if self.by_token and found.endswith("pull,push"):
+        # What may be pushed may be pulled.
+        match = re.fullmatch(r"Bearer token-\w+-(repository:[^:]*:)(pull|pull,push)", request.headers.get("Authorization") or "")
+        if self.by_token and match and scope.startswith(match.group(1)) and (match.group(2) == "pull,push" or scope.endswith(":pull")):
             return True
         if not self.by_token and self.basic_user(request):
             return True

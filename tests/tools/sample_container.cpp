@@ -1,8 +1,9 @@
-// sample_container OUT [VERSION | rich | tensors N [LETTER] | large MIB TARGETS | VERSION OPERATORS [PIPELINE]]: writes a small, unsigned, valid container for tests of the tools. What runs is of no
+// sample_container OUT [VERSION | rich | tensors N [LETTER] | large MIB TARGETS | foreign | VERSION OPERATORS [PIPELINE]]: writes a small, unsigned, valid container for tests of the tools. What runs is of no
 // interest here: plans and modules are opaque bytes. The weights have three leaves. A rich one has everything that a manifest
 // can say, and the interface of a model with caches: forty inputs, extents that are computed. OPERATORS: how many versions of one
 // operator it holds; PIPELINE: bytes of its pipeline.json, which are spaces. N: how many tensors without elements it has, whose long names begin
-// with LETTER, x to z. MIB: how large the weights are, TARGETS: how many native variants there are, one to three.
+// with LETTER, x to z. MIB: how large the weights are, TARGETS: how many native variants there are, one to three. A foreign
+// one has a variant of a megabyte that no machine can run.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -99,6 +100,7 @@ struct Wanted {
   std::string tensor_names = "x";  // "w" is there
   uint64_t weight_rows = 600'000;  // 2.4 MB
   uint32_t targets = 1;
+  bool foreign = false;
 };
 
 // Nothing of a file, much of a manifest.
@@ -113,22 +115,30 @@ Status add_empty_tensors(container::ContainerBuilder& builder, uint32_t count, c
   return ok();
 }
 
-void add_native(container::ContainerBuilder& builder, const Variant& portable, const std::string& name, uint32_t number) {
+struct Native {
+  std::string name;
+  unsigned seed = 0;
+  size_t module_bytes = 5000;
+  int64_t page_divides = 65'536;
+};
+
+void add_native(container::ContainerBuilder& builder, const Variant& portable, const Native& of) {
+  const std::string& name = of.name;
   Variant native = portable;
   native.name = name;
   native.family = "cpu";
   native.module_format = ModuleFormat::Elf;
   native.target = name;
-  native.plan = builder.add_segment("plan/" + name, SegmentKind::Plan, true, pattern(300, 4 + 10 * number));
-  native.module = builder.add_segment("code/" + name, SegmentKind::Module, true, pattern(5000, 5 + 10 * number));
+  native.plan = builder.add_segment("plan/" + name, SegmentKind::Plan, true, pattern(300, of.seed + 4));
+  native.module = builder.add_segment("code/" + name, SegmentKind::Module, true, pattern(of.module_bytes, of.seed + 5));
   native.features = {static_cast<uint32_t>(Feature::X86Sse42)};
-  native.clauses = {{static_cast<uint32_t>(Feature::OsPageSize), ClauseOp::Divides, {65'536}}};
+  native.clauses = {{static_cast<uint32_t>(Feature::OsPageSize), ClauseOp::Divides, {of.page_divides}}};
   native.audit = Audit{"none", "1", {}};
   builder.add_variant(native);
 }
 
 Status write_sample(const std::string& path, const Wanted& wanted) {
-  const auto& [version, rich, operators, pipeline, tensors, tensor_names, rows, targets] = wanted;
+  const auto& [version, rich, operators, pipeline, tensors, tensor_names, rows, targets, foreign] = wanted;
   container::ContainerBuilder builder;
   builder.manifest.model.id = "acme/sample";
   builder.manifest.model.version = version;
@@ -166,7 +176,8 @@ Status write_sample(const std::string& path, const Wanted& wanted) {
     portable.memory = Memory{1000, 2000, 500};
   }
   builder.add_variant(portable);
-  for (uint32_t k = 0; k < targets; ++k) add_native(builder, portable, "x86-64-v" + std::to_string(k + 2), k);
+  for (uint32_t k = 0; k < targets; ++k) add_native(builder, portable, {.name = "x86-64-v" + std::to_string(k + 2), .seed = 10 * k});
+  if (foreign) add_native(builder, portable, {.name = "foreign", .seed = 100, .module_bytes = 1'000'000, .page_divides = 1});
 
   constexpr std::string_view labels = "cat\ndog\nbird\nfish\n";
   const auto label_bytes = std::as_bytes(std::span(labels));
@@ -192,7 +203,7 @@ Status write_sample(const std::string& path, const Wanted& wanted) {
 
 int main(int argc, char** argv) {
   if (argc < 2 || argc > 5) {
-    std::fprintf(stderr, "usage: sample_container OUT [VERSION | rich | tensors N [LETTER] | large MIB TARGETS | VERSION OPERATORS [PIPELINE]]\n");
+    std::fprintf(stderr, "usage: sample_container OUT [VERSION | rich | tensors N [LETTER] | large MIB TARGETS | foreign | VERSION OPERATORS [PIPELINE]]\n");
     return 2;
   }
   const auto number = [&](int k) { return argc > k ? std::strtoull(argv[k], nullptr, 10) : 0; };
@@ -200,6 +211,7 @@ int main(int argc, char** argv) {
   Wanted wanted;
   if (what == "rich") wanted.rich = true;
   else if (what == "tensors") wanted.tensors = static_cast<uint32_t>(number(3)), wanted.tensor_names = argc > 4 ? argv[4] : "x";
+  else if (what == "foreign") wanted.foreign = true;
   else if (what == "large") wanted.weight_rows = number(3) << 18, wanted.targets = static_cast<uint32_t>(number(4));
   else if (argc > 2) wanted.version = number(2), wanted.operators = static_cast<uint32_t>(number(3)), wanted.pipeline = static_cast<size_t>(number(4));
   const Status status = write_sample(argv[1], wanted);

@@ -7,6 +7,7 @@
 #include "base/shell_word.h"
 #include "packager/cli/change/stored.h"
 #include "packager/cli/container_file.h"
+#include "packager/container/kept_segments.h"
 #include "schema/validate.h"
 #include "signing/envelope.h"
 #include "signing/hash_tree.h"
@@ -38,24 +39,6 @@ Result<std::vector<const format::Variant*>> kept_variants(const ContainerFile& f
   for (const format::Variant& variant : m.variants)
     if (variant.module_format == format::ModuleFormat::Portable) out.push_back(&variant);
   return out;
-}
-
-// Segments of which the file says that they may be absent stay if a kept variant uses them.
-std::set<uint32_t> needed_segments(const Manifest& m, const std::vector<const format::Variant*>& kept) {
-  std::set<uint32_t> needed, layouts;
-  std::set<std::string> targets;
-  if (m.portable && m.portable->level == format::PortableLevel::Model) needed.insert(m.portable->segment);  // of no variant, small, and what `add` compiles
-  for (const format::Variant* variant : kept) {
-    needed.insert({*variant->plan, *variant->module});
-    layouts.insert(variant->layouts.begin(), variant->layouts.end());
-    targets.insert(variant->target);
-  }
-  for (const format::Tuning& tuning : m.tuning)
-    if (targets.count(tuning.target) > 0) needed.insert(tuning.segment);
-  for (const format::Tensor& tensor : m.tensors)
-    for (const format::Copy& copy : tensor.copies)
-      if (copy.ref.length > 0 && layouts.count(copy.layout) > 0) needed.insert(copy.ref.segment);
-  return needed;
 }
 
 // Where the bytes of a segment of a new copy come from; without a file it is absent there.
@@ -131,10 +114,10 @@ Result<CopyResult> thin_container(const ThinOptions& options) {
   MLC_ASSIGN(const auto kept, kept_variants(file, options.keep));
   MLC_ASSIGN(const std::string output, place_of_copy(options.file, options.output, options.force));
   const auto& segments = file.opened->manifest().segments;
-  const std::set<uint32_t> needed = needed_segments(file.opened->manifest(), kept);
+  const std::set<uint32_t> stays = container::kept_segments(file.opened->manifest(), kept);
   Origins origins(segments.size());
   for (uint32_t i = 0; i < origins.size(); ++i)
-    if (file.opened->present(i) && (!segments[i].droppable || needed.count(i) > 0)) origins[i] = {&file, i};
+    if (file.opened->present(i) && stays.count(i) > 0) origins[i] = {&file, i};
   return write_copy(file, origins, output);
 }
 

@@ -3,10 +3,10 @@
 
 #include <random>
 
-#include "registry/challenge.h"
-#include "registry/manifest.h"
-#include "registry/reference.h"
-#include "registry/tar.h"
+#include "registry/texts/challenge.h"
+#include "registry/texts/manifest.h"
+#include "registry/texts/reference.h"
+#include "registry/texts/tar.h"
 
 using namespace mlc;
 using namespace mlc::registry;

@@ -1,11 +1,11 @@
-#include "registry/tar.h"
+#include "registry/texts/tar.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
 
-#include "registry/reference.h"
+#include "registry/texts/reference.h"
 
 namespace mlc::registry {
 namespace {

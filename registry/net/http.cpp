@@ -1,11 +1,11 @@
-#include "registry/http.h"
+#include "registry/net/http.h"
 
 #include <curl/curl.h>
 
 #include <algorithm>
 #include <span>
 
-#include "registry/reference.h"
+#include "registry/texts/reference.h"
 
 namespace mlc::registry {
 namespace {
@@ -194,6 +194,8 @@ Result<Answer> Http::exchange(const Request& request) {
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &exchange);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &exchange);
+  const auto to = origin_of(request.url);
+  if (to && is_loopback(to->host_and_port())) curl_easy_setopt(curl, CURLOPT_PROXY, "");  // another machine has another loopback
   set_method(curl, request, exchange);
   set_proof(curl, request.proof);
   const CURLcode code = curl_easy_perform(curl);

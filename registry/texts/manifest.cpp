@@ -1,4 +1,4 @@
-#include "registry/manifest.h"
+#include "registry/texts/manifest.h"
 
 #include "base/cli/json_tree.h"
 #include "base/cli/report.h"

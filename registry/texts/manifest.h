@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "registry/reference.h"
+#include "registry/texts/reference.h"
 
 namespace mlc::registry {
 

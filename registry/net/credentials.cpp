@@ -1,4 +1,4 @@
-#include "registry/credentials.h"
+#include "registry/net/credentials.h"
 
 #include <fcntl.h>
 #include <poll.h>

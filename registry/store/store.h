@@ -9,9 +9,9 @@
 
 #include "base/status.h"
 #include "base/unfinished.h"
-#include "registry/client.h"
-#include "registry/manifest.h"
-#include "registry/reference.h"
+#include "registry/net/client.h"
+#include "registry/texts/manifest.h"
+#include "registry/texts/reference.h"
 
 namespace mlc::registry {
 

@@ -1,4 +1,4 @@
-#include "registry/client.h"
+#include "registry/net/client.h"
 
 #include <time.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/cli/report.h"
 #include "base/json.h"
-#include "registry/challenge.h"
+#include "registry/texts/challenge.h"
 
 namespace mlc::registry {
 namespace {
@@ -65,7 +65,7 @@ std::string complaint(const Answer& answer) {
   for (const JsonValue& error : errors->items()) {
     const JsonValue* code = error.find("code");
     const JsonValue* message = error.find("message");
-    return cli::printable(std::string(code ? code->text() : "").substr(0, 100)) + ": " + cli::printable(std::string(message ? message->text() : "").substr(0, 300));
+    return cli::printable(code ? code->text().substr(0, 100) : "") + ": " + cli::printable(message ? message->text().substr(0, 300) : "");
   }
   return {};
 }
@@ -252,7 +252,10 @@ Result<Answer> Client::send(Request request, const std::string& repository, Acce
 Result<std::optional<FetchedManifest>> Client::manifest_if_there(const std::string& repository, const std::string& object) {
   Request request;
   request.url = url(repository, "manifests/" + object);
-  request.headers["Accept"] = std::string(kManifestType) + ", " + std::string(kIndexType) + ", " + std::string(kDockerManifestType) + ", " + std::string(kDockerIndexType);
+  for (const std::string_view type : {kManifestType, kIndexType, kDockerManifestType, kDockerIndexType}) {
+    std::string& accepted = request.headers["Accept"];
+    accepted += (accepted.empty() ? "" : ", ") + std::string(type);
+  }
   request.body_limit = kMaxManifestBytes;
   MLC_ASSIGN(Answer answer, send(std::move(request), repository, Access::Pull));
   const std::string what = manifest_name(repository, object);
@@ -345,7 +348,7 @@ Result<RangeAnswer> Client::blob_range(const std::string& repository, const Desc
   if (!answered->is_success()) return refused(*answered, digest_text(blob.digest) + " of " + host_ + "/" + repository);
   RangeAnswer out;
   out.is_whole = answered->is_whole && check.arrived == length;
-  out.why_not_whole = answered->is_whole ? "it ended behind " + std::to_string(check.arrived) + " of " + std::to_string(length) + " bytes" : answered->why_not_whole;
+  out.why_not_whole = answered->is_whole ? compose("it ended behind {} of {} bytes", check.arrived, length) : answered->why_not_whole;
   return out;
 }
 
@@ -417,7 +420,8 @@ Status Client::put_in_pieces(const std::string& repository, std::string place, u
     if (!answered->is_success()) return refused(*answered, "a part of an upload");
     const auto has = uploaded(answered->header("range"));
     const uint64_t now = has ? *has : is_lost ? done : done + take;
-    if (now > content.size || (!is_lost && now <= done)) return Status(kRegistryFailed, "{} says that it has {} bytes of an upload of {}", host_, now, content.size);
+    if (now > content.size || (!is_lost && now <= done))
+      return Status(kRegistryFailed, "{} says that it has {} bytes of an upload of {}", host_, now, content.size);
     if (now > done) failures = is_lost ? failures : 0;
     done = now;
     if (!answered->header("location").empty()) {

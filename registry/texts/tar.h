@@ -7,7 +7,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
-#include "registry/http.h"
+#include "registry/net/http.h"
 
 namespace mlc::registry {
 

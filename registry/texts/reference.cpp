@@ -1,4 +1,4 @@
-#include "registry/reference.h"
+#include "registry/texts/reference.h"
 
 #include <algorithm>
 
@@ -152,7 +152,8 @@ Result<Reference> parse_reference(std::string_view text) {
     out.tag = "latest";
   }
   out.repository = rest;
-  if (!is_repository(out.repository)) return refused(text, "'" + cli::printable(out.repository) + "' is no repository (lower case, digits and . _ - between them)");
+  if (!is_repository(out.repository))
+    return refused(text, "'" + cli::printable(out.repository) + "' is no repository (lower case, digits and . _ - between them)");
   return out;
 }
 

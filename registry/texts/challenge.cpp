@@ -1,8 +1,8 @@
-#include "registry/challenge.h"
+#include "registry/texts/challenge.h"
 
 #include <algorithm>
 
-#include "registry/reference.h"
+#include "registry/texts/reference.h"
 
 namespace mlc::registry {
 namespace {

@@ -1,4 +1,4 @@
-#include "registry/store.h"
+#include "registry/store/store.h"
 
 #include <algorithm>
 #include <set>

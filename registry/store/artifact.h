@@ -5,9 +5,9 @@
 #include <string>
 
 #include "base/status.h"
-#include "registry/client.h"
-#include "registry/manifest.h"
-#include "registry/reference.h"
+#include "registry/net/client.h"
+#include "registry/texts/manifest.h"
+#include "registry/texts/reference.h"
 
 namespace mlc::registry {
 

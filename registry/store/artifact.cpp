@@ -1,4 +1,4 @@
-#include "registry/artifact.h"
+#include "registry/store/artifact.h"
 
 #include <algorithm>
 
@@ -41,7 +41,8 @@ Status find_layer(const Manifest& manifest, const Reference& reference, Artifact
   }
   std::string types;
   for (size_t k = 0; k < std::min<size_t>(manifest.layers.size(), 4); ++k) types += (k == 0 ? "" : " ") + cli::printable(manifest.layers[k].media_type);
-  return no_container(reference, counted(files.size(), "layer") + " of " + std::string(kModelWeightType) + ", 1 expected, or 1 of " + std::string(kImageLayerType) +
+  return no_container(reference, counted(files.size(), "layer") + " of " + std::string(kModelWeightType) + ", 1 expected, or 1 of " +
+                                     std::string(kImageLayerType) +
                                      (types.empty() ? "" : "; it has " + types));
 }
 
@@ -67,7 +68,9 @@ Result<Artifact> find_artifact(Client& client, const Reference& reference) {
   MLC_RETURN_IF_ERROR(find_layer(out.manifest, reference, out));
   const std::string root = annotation(out.manifest, kRootAnnotation);
   out.root = parse_digest(root);
-  if (!root.empty() && !out.root) return Status(kRegistryFailed, "the manifest of {} has the root '{}', sha256: and 64 hex digits expected", reference.text(), cli::printable(root.substr(0, 100)));
+  if (!root.empty() && !out.root)
+    return Status(kRegistryFailed, "the manifest of {} has the root '{}', sha256: and 64 hex digits expected", reference.text(),
+                  cli::printable(root.substr(0, 100)));
   out.id = annotation(out.manifest, kIdAnnotation);
   out.version = annotation(out.manifest, kVersionAnnotation);
   out.variants = annotation(out.manifest, kVariantsAnnotation);

@@ -11,10 +11,10 @@
 
 #include "base/checked.h"
 #include "base/status.h"
-#include "registry/credentials.h"
-#include "registry/http.h"
-#include "registry/manifest.h"
-#include "registry/reference.h"
+#include "registry/net/credentials.h"
+#include "registry/net/http.h"
+#include "registry/texts/manifest.h"
+#include "registry/texts/reference.h"
 
 namespace mlc::registry {
 

@@ -1,4 +1,4 @@
-#include "registry/layout.h"
+#include "registry/store/layout.h"
 
 #include <unistd.h>
 
@@ -64,7 +64,8 @@ class LayoutStore final : public Store {
     auto found = std::find_if(index_.manifests.begin(), index_.manifests.end(), is_meant);
     if (found == index_.manifests.end() && !digest) {
       // A layout of one artifact need not name it.
-      if (index_.manifests.size() != 1 || index_.manifests.front().annotations.count(kTagKey) > 0) return Status(kRegistryFailed, "{} has no {}", name(), object);
+      if (index_.manifests.size() != 1 || index_.manifests.front().annotations.count(kTagKey) > 0)
+        return Status(kRegistryFailed, "{} has no {}", name(), object);
       found = index_.manifests.begin();
     }
     const Digest wanted = digest ? *digest : found->digest;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "registry/store.h"
+#include "registry/store/store.h"
 
 namespace mlc::registry {
 

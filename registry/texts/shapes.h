@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "registry/manifest.h"
+#include "registry/texts/manifest.h"
 #include "schema/manifest.h"
 
 namespace mlc::registry {

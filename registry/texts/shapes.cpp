@@ -1,4 +1,4 @@
-#include "registry/shapes.h"
+#include "registry/texts/shapes.h"
 
 #include "base/cli/json_tree.h"
 
