@@ -236,7 +236,22 @@ Result<io::LoadedInput> load(const mlio::Target& target, const io::InputSpec& sp
   return mlio::of_ends(std::move(found));
 }
 
-Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, const std::vector<io::InputSpec>& specs,
+// Numbers of the command line as the array that the pipeline takes: of the type and extents that the first program has for it.
+Result<HostTensor> numbers_of(const OpenModel& model, const mlio::Target& target, const io::InputSpec& spec) {
+  const pipeline::Pipeline& p = target.pipeline->description();
+  for (const pipeline::Section& section : pipeline::sections(p)) {
+    const auto found = std::find_if(section.in.begin(), section.in.end(), [&](pipeline::ValueId id) { return p.value(id).name == spec.name; });
+    if (!section.is_array || found == section.in.end() || p.value(*found).accept != std::vector<std::string>{"application/x-npy"}) continue;
+    MLC_ASSIGN(const uint32_t program, mlio::program_index(model, section.program));
+    for (uint32_t i = 0; i < mlio::program_at(model, program).num_inputs; ++i) {
+      const MlcPort port = mlio::port_at(model, program, false, i);
+      if (spec.name == port.name) return io::tensor_of_numbers(spec, static_cast<DType>(port.dtype), std::vector<int64_t>(port.extents, port.extents + port.rank));
+    }
+  }
+  return Status(Code::Usage, "'" + spec.name + "=" + spec.path + "' is a number, and the pipeline takes a file").hint("--raw feeds the bare program; a file of that name is ./" + spec.path);
+}
+
+Result<std::vector<NamedTensor>> pipeline_inputs(const OpenModel& model, const mlio::Target& target, const std::vector<io::InputSpec>& specs,
                                                  io::InputFiles& files, InputMemory& memory) {
   std::vector<io::LoadedInput> loaded;
   std::vector<pipeline::GivenInput> given;
@@ -251,9 +266,12 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, con
     }
     if (spec.kind == io::InputSpec::Kind::Random || spec.kind == io::InputSpec::Kind::Zeros)
       return Status(Code::Usage, "'random' and 'zeros' are arrays: add --raw to feed the bare program");
-    if (spec.kind == io::InputSpec::Kind::Numbers)
-      return Status(Code::Usage, "'" + spec.name + "=" + spec.path + "' is a number, and a pipeline takes files")
-          .hint("--raw feeds the bare program; a file of that name is ./" + spec.path);
+    if (spec.kind == io::InputSpec::Kind::Numbers) {
+      MLC_ASSIGN(HostTensor numbers, numbers_of(model, target, spec));
+      memory.take_files(bytes_held(numbers));
+      given.push_back({spec.name, {}, std::move(numbers)});
+      continue;
+    }
     auto input = load(target, spec, files, memory.for_files());
     if (!input.ok() && input.status().code == Code::NotFound && !takes_text.empty())
       return std::move(input).status().hint("a text that is no file is given by the name of its input: -i " + shell_word(takes_text[0] + "=" + spec.path));
@@ -380,7 +398,7 @@ Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const mlio:
   }
   if (target.pipeline && !o.dims.empty())
     return Status(Code::Usage, "--dim: the pipeline makes arrays of the sizes that its inputs have").hint("--raw -i random");
-  if (target.pipeline) return pipeline_inputs(target, specs, files, memory);
+  if (target.pipeline) return pipeline_inputs(model, target, specs, files, memory);
   MLC_ASSIGN(RawInputs inputs, RawInputs::of(model, target, o.dims, memory));
   MLC_RETURN_IF_ERROR(inputs.add_all(specs, files));
   return inputs.take();

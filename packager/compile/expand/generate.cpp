@@ -1,4 +1,4 @@
-// Greedy decoding: the model runs once over the first tokens and then, in a loop, over the token that it chose, with what it gave of
+// Decoding, greedy or by chance: the model runs once over the first tokens and then, in a loop, over the token that was chosen, with what it gave of
 // the tokens before (its caches) carried from run to run.
 #include <algorithm>
 
@@ -20,11 +20,14 @@ struct GraphExpander::Decoding {
   const model::Graph& graph;
   const Generation& generation;
   const std::map<std::string, Item>& given;
+  const std::optional<Sampling>& sampling;
   std::string label;
+  Item seed;  // in `outer`, where it samples
 
   // What a run takes and the next one gets otherwise.
   struct State {
     Item tokens, mask, positions;  // the last two only where the model takes them
+    Item number;                   // of tokens that were chosen, where it samples
     std::vector<Item> caches;      // in the order of Generation::carry
   };
 
@@ -47,7 +50,8 @@ struct GraphExpander::Decoding {
   Result<Item> nothing_yet(GraphExpander& in, const model::Port& port) const;
   Result<State> first_state(GraphExpander& outer) const;
   Status bind(GraphExpander& run, const State& state, bool is_first) const;
-  Result<Item> chosen(GraphExpander& run) const;
+  Result<Item> chosen(GraphExpander& run, const Item& number, const Item& seed_here) const;
+  Result<Item> drawn(GraphExpander& run, const Item& last, const Item& number, const Item& seed_here) const;
   Result<State> after(GraphExpander& run, const State& before, const Item& token) const;
   Item goes_on(GraphExpander& in, const Item& token) const;
 };
@@ -99,6 +103,7 @@ Result<GraphExpander::Decoding::State> GraphExpander::Decoding::first_state(Grap
   if (!generation.positions.empty()) {
     MLC_ASSIGN(state.positions, op(outer, "Positions", {state.tokens.tensor.array}));
   }
+  if (sampling) state.number = constant(outer, DType::I64, {}, 0);
   for (const auto& [input, output] : generation.carry) {
     MLC_ASSIGN(Item cache, nothing_yet(outer, port(input)));
     state.caches.push_back(std::move(cache));
@@ -125,12 +130,34 @@ Status GraphExpander::Decoding::bind(GraphExpander& run, const State& state, boo
   return ok();
 }
 
-// The token of the greatest logit behind the last one, i64 [1, 1]; of equal ones the first.
-Result<Item> GraphExpander::Decoding::chosen(GraphExpander& run) const {
+// The token of the greatest logit behind the last one, i64 [1, 1]; of equal ones the first. Or one that is drawn.
+Result<Item> GraphExpander::Decoding::chosen(GraphExpander& run, const Item& number, const Item& seed_here) const {
   MLC_ASSIGN(const Item logits, run.value_of(generation.logits));
   MLC_ASSIGN(const Item last, op(run, "LastRow", {logits.tensor.array}));
+  if (sampling) return drawn(run, last, number, seed_here);
   MLC_ASSIGN(const auto best, run.call("ArgMax", 13, {{"axis", int64_t{1}}, {"keepdims", int64_t{1}}}, {last.tensor}, label));
   return Item::of(best[0].array);
+}
+
+Result<Item> GraphExpander::Decoding::drawn(GraphExpander& run, const Item& last, const Item& number, const Item& seed_here) const {
+  MLC_ASSIGN(const Item logits, op(run, "Logits", {last.tensor.array}, {{"temperature", sampling->temperature}}));
+  MLC_ASSIGN(Item weights, op(run, "Weights", {logits.tensor.array}));
+  if (sampling->top_k > 0 || sampling->share < Sampling{}.share) {
+    const Ex vocabulary = run.function_.arrays[logits.tensor.array].shape[1];
+    constexpr int64_t kMostTokens = 1 << 20;  // whose weights, and parts of them, are numbers of 64 bits
+    if (!vocabulary->is_const() || vocabulary->i > kMostTokens)
+      return Status(Code::Usage, 5009, "'{}' has rows of a length that the run decides, or of more than {} tokens, and 'top_k' and 'top_p' choose among a known number", generation.logits, kMostTokens);
+    const int64_t most = sampling->top_k > 0 ? std::min(sampling->top_k, vocabulary->i) : vocabulary->i;
+    lang::Call top;
+    top.domain = "ai.onnx", top.name = "TopK", top.opset = 1, top.source = label;
+    top.attributes = {{"axis", int64_t{1}}, {"k", most}};
+    top.inputs.emplace_back(logits.tensor);
+    top.outputs = {true, true};
+    MLC_ASSIGN(const auto best, run.all_.library.expand(run.ctx_, run.function_, top));
+    MLC_ASSIGN(const Item count, op(run, "Nucleus", {best[1].array, weights.tensor.array}, {{"share", sampling->share}}));
+    MLC_ASSIGN(weights, op(run, "Candidates", {logits.tensor.array, weights.tensor.array, best[0].array, best[1].array, count.tensor.array}));
+  }
+  return op(run, "Draw", {weights.tensor.array, seed_here.tensor.array, number.tensor.array});
 }
 
 Result<GraphExpander::Decoding::State> GraphExpander::Decoding::after(GraphExpander& run, const State& before, const Item& token) const {
@@ -143,6 +170,9 @@ Result<GraphExpander::Decoding::State> GraphExpander::Decoding::after(GraphExpan
   }
   if (!generation.positions.empty()) {
     MLC_ASSIGN(state.positions, op(run, "NextPosition", {before.positions.tensor.array}));
+  }
+  if (sampling) {
+    MLC_ASSIGN(state.number, op(run, "NextNumber", {before.number.tensor.array}));
   }
   for (const auto& [input, output] : generation.carry) {
     MLC_ASSIGN(Item cache, run.value_of(output));
@@ -161,8 +191,10 @@ Item GraphExpander::Decoding::goes_on(GraphExpander& in, const Item& token) cons
 }
 
 // Recursion: none; the body is expanded as any loop's.
-Result<Item> GraphExpander::generate(const model::Graph& graph, const std::map<std::string, Item>& given, const Generation& generation, const std::string& label) {
-  const Decoding decoding{graph, generation, given, label};
+Result<Item> GraphExpander::generate(const model::Graph& graph, const std::map<std::string, Item>& given, const Generation& generation, const std::optional<Sampling>& sampling,
+                                     const std::string& label) {
+  Decoding decoding{graph, generation, given, sampling, label, {}};
+  if (sampling) decoding.seed = sampling->seed_value ? Item{*sampling->seed_value, nullptr} : decoding.constant(*this, DType::I64, {}, sampling->seed);
   GraphExpander first(all_, function_, this);
   for (const auto& [name, value] : given) first.bind(name, value);
   MLC_ASSIGN(const Decoding::State start, decoding.first_state(first));
@@ -172,7 +204,7 @@ Result<Item> GraphExpander::generate(const model::Graph& graph, const std::map<s
   }
   MLC_RETURN_IF_ERROR(decoding.bind(first, start, /*is_first=*/true));
   MLC_RETURN_IF_ERROR(first.expand(graph));
-  MLC_ASSIGN(const Item token, decoding.chosen(first));
+  MLC_ASSIGN(const Item token, decoding.chosen(first, start.number, decoding.seed));
   MLC_ASSIGN(const Decoding::State second, decoding.after(first, start, token));
   std::vector<Item> kept;
   for (const auto& [input, output] : generation.once) {
@@ -190,6 +222,7 @@ Result<Item> GraphExpander::generate(const model::Graph& graph, const std::map<s
   plan.carried.push_back(second.tokens);
   if (!generation.mask.empty()) plan.carried.push_back(second.mask);
   if (!generation.positions.empty()) plan.carried.push_back(second.positions);
+  if (sampling) plan.carried.push_back(second.number);
   plan.carried.insert(plan.carried.end(), second.caches.begin(), second.caches.end());
   plan.num_scanned = 1;
   plan.names.assign(plan.carried.size(), "");
@@ -200,6 +233,7 @@ Result<Item> GraphExpander::generate(const model::Graph& graph, const std::map<s
     state.tokens = carried[next++];
     if (!generation.mask.empty()) state.mask = carried[next++];
     if (!generation.positions.empty()) state.positions = carried[next++];
+    if (sampling) state.number = carried[next++];
     state.caches.assign(carried.begin() + static_cast<std::ptrdiff_t>(next), carried.end());
     for (const auto& [name, value] : given)
       if (name != generation.tokens) body.bind(name, body.adopt(value));
@@ -207,12 +241,13 @@ Result<Item> GraphExpander::generate(const model::Graph& graph, const std::map<s
     MLC_RETURN_IF_ERROR(decoding.bind(body, state, /*is_first=*/false));
     MLC_RETURN_IF_ERROR(body.expand(graph));
     LoopPlan::Run run;
-    MLC_ASSIGN(const Item chosen, decoding.chosen(body));
+    MLC_ASSIGN(const Item chosen, decoding.chosen(body, state.number, sampling ? body.adopt(decoding.seed) : Item{}));
     MLC_ASSIGN(const Decoding::State after, decoding.after(body, state, chosen));
     run.condition = decoding.goes_on(body, chosen);
     run.carried.push_back(after.tokens);
     if (!generation.mask.empty()) run.carried.push_back(after.mask);
     if (!generation.positions.empty()) run.carried.push_back(after.positions);
+    if (sampling) run.carried.push_back(after.number);
     run.carried.insert(run.carried.end(), after.caches.begin(), after.caches.end());
     MLC_ASSIGN(const auto collected, body.call("Identity", 13, {}, {chosen.tensor}, label));  // a body gives no array twice
     run.scanned.push_back(Item::of(collected[0].array));
