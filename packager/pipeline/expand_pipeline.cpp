@@ -320,12 +320,15 @@ class Expander {
     const int64_t length = std::get<Tokenize>(step->what).pad_to;
     const ir::Expr* texts = nullptr;
     for (const Step& s : pipeline_.steps) {
-      const auto* run = std::get_if<Run>(&s.what);
-      for (size_t k = 0; run && k < run->inputs.size(); ++k) {
-        const model::Port* port = port_of(*run, run->inputs[k].first);
-        if (!port || port->shape.empty() || std::find(step->out.begin(), step->out.end(), run->inputs[k].second) == step->out.end()) continue;
-        if (const auto* extent = std::get_if<int64_t>(&port->shape[0])) texts = ctx_.integer(*extent);
-      }
+      const auto fixed_by = [&](const auto& fed) {
+        for (const auto& [name, given] : fed.inputs) {
+          const model::Port* port = port_of(fed, name);
+          if (!port || port->shape.empty() || std::find(step->out.begin(), step->out.end(), given) == step->out.end()) continue;
+          if (const auto* extent = std::get_if<int64_t>(&port->shape[0])) texts = ctx_.integer(*extent);
+        }
+      };
+      if (const auto* run = std::get_if<Run>(&s.what)) fixed_by(*run);
+      if (const auto* generate = std::get_if<Generate>(&s.what)) fixed_by(*generate);
     }
     constexpr int64_t kMost = int64_t{1} << 28;  // of both, more than a run's memory holds
     if (!texts) texts = free_extent(name + ".texts", 0, kMost);

@@ -55,7 +55,7 @@ def build(t, rows, sample, most=24, code=0):
     """The logits of a token are a row of the table."""
     tokens = len(rows)
     data = b"".join(struct.pack("<f", v) for row in rows for v in row)
-    (t.dir / "m.onnx").write_bytes(model([node("Gather", ["table", "ids"], ["logits"])], [port("ids", "i64", [1, "n"])], [port("logits", "f32", [1, "n", tokens])],
+    (t.dir / "m.onnx").write_bytes(model([node("Gather", ["table", "ids"], ["logits"])], [port("ids", "i64", ["b", "n"])], [port("logits", "f32", ["b", "n", tokens])],
                                          [tensor("table", "f32", [tokens, tokens], data)]))
     inputs = {"ids": {"accept": ["application/x-npy"]}} | ({"seed": {"accept": ["application/x-npy"]}} if sample.get("seed") == "seed" else {})
     step = {"op": "generate", "program": "main", "in": {"ids": "ids"}, "tokens": "ids", "logits": "logits", "end": [tokens - 1], "max": most, "sample": sample, "out": "made"}
@@ -67,10 +67,10 @@ def made(t, *args):
     return t.json("mlrun", "run", "m.mlc", *args, stderr=None)["outputs"]["made"]["data"]
 
 
-def expected(rows, token, seed, sample, most=24):
+def expected(rows, token, seed, sample, most=24, row=0):
     keys, out = {k: v for k, v in sample.items() if k != "seed"}, []
     while len(out) < most:
-        token = drawn(rows[token], len(out), seed & MASK, **keys)
+        token = drawn(rows[token], len(out), seed & MASK, **keys, row=row)
         out.append(token)
         if token == len(rows) - 1:
             break
@@ -93,6 +93,18 @@ def tokens_are_drawn_as_the_specification_says(t):
         assert len(set(runs)) > 1 or keys["temperature"] == 0.001 or keys.get("top_k") == 1, runs
     build(t, rows, {"temperature": 1, "seed": 7})
     assert made(t, "-i", "ids=4") == expected(rows, 4, 7, {"temperature": 1})
+
+
+def each_row_of_a_batch_draws_for_itself(t):
+    rows, sample = table(9), {"temperature": 1.5, "top_k": 7, "top_p": 0.9, "seed": 5}
+    build(t, rows, sample)
+    (t.dir / "ids").write_bytes(struct.pack("<8q", 1, 4, 2, 4, 3, 4, 3, 2))
+    for variant in ((), ("--variant", "portable")):
+        found = t.json("mlrun", "run", "m.mlc", "-i", "ids=@ids:i64[4,2]", *variant, stderr=None)["outputs"]["made"]
+        want = [expected(rows, token, 5, sample, row=row) for row, token in enumerate((4, 4, 4, 2))]
+        longest = max(map(len, want))
+        assert found["shape"] == [4, longest] and found["data"] == [v for row in want for v in row + [8]*(longest - len(row))], (found, want)
+        assert len({tuple(row) for row in want}) > 1, want
 
 
 def numbers_that_are_none_are_never_drawn(t):
@@ -138,4 +150,4 @@ def what_does_not_fit_is_said(t):
 
 
 if __name__ == "__main__":
-    main([tokens_are_drawn_as_the_specification_says, numbers_that_are_none_are_never_drawn, tokens_are_as_often_as_their_weights, what_does_not_fit_is_said])
+    main([tokens_are_drawn_as_the_specification_says, each_row_of_a_batch_draws_for_itself, numbers_that_are_none_are_never_drawn, tokens_are_as_often_as_their_weights, what_does_not_fit_is_said])
