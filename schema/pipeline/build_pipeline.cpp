@@ -89,7 +89,9 @@ class Builder {
   void cut_input(Stream& stream, ValueId input, Position where) {
     stream.input = input;
     const std::string name = quoted(p_.values[input].name);
-    if (p_.inputs.size() > 1) problems_.add(5007, where, "a pipeline with a stream that has inputs beside " + name + " is not in this version");
+    for (const ValueId id : p_.inputs)
+      if (const ValueKind kind = p_.values[id].kind; id != input && kind != ValueKind::Tensor && kind != ValueKind::Strings)
+        problems_.add(5007, where, "a pipeline with a stream that has a file beside " + name + " is not in this version, arrays and texts may be");
     size_t readers = 0;
     const DecodeAudio* audio = nullptr;
     for (const Step& step : p_.steps) {
