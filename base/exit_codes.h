@@ -31,7 +31,7 @@ inline constexpr ExitCode kExitCodes[] = {
     {static_cast<int>(Code::Unsupported), "operators or shapes that no requested target supports"},
     {static_cast<int>(Code::SelfTest), "an accuracy gate or the self-test failed"},
     {static_cast<int>(Code::Performance), "a performance gate failed"},
-    {30, "registry or network"},
+    {static_cast<int>(Code::Registry), "registry or network"},
     {static_cast<int>(Code::Internal), "a bug in this program"},
 };
 

@@ -39,6 +39,7 @@ enum class Code : uint8_t {
   Unsupported = 20,   // operators or shapes that no requested target supports
   SelfTest = 21,      // accuracy gate or self-test failed
   Performance = 22,   // performance gate failed
+  Registry = 30,      // a registry was not reached, refused, or gave what it should not
   Internal = 70,      // a bug of ours
 };
 

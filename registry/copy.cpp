@@ -93,7 +93,7 @@ class Copier {
   Status copy_manifest(const FetchedManifest& fetched, int depth) {
     if (!seen_.insert(fetched.digest).second) return ok();
     if (depth > kMaxCopyDepth || seen_.size() > kMaxCopiedManifests)
-      return Status(kRegistryFailed, "{} leads to more than {} manifests, or {} below each other", from_.name(), kMaxCopiedManifests, kMaxCopyDepth);
+      return Status(Code::Registry, "{} leads to more than {} manifests, or {} below each other", from_.name(), kMaxCopiedManifests, kMaxCopyDepth);
     MLC_ASSIGN(const Manifest manifest, parse_manifest(fetched.text));
     for (const Descriptor& child : manifest.manifests) {
       MLC_ASSIGN(const FetchedManifest inner, from_.manifest(digest_text(child.digest)));

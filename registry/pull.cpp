@@ -171,7 +171,7 @@ class Puller {
   Status was_cut(const RangeAnswer& answer, bool got_further, int& cuts) const {
     cuts = got_further ? 1 : cuts + 1;
     if (cuts < kMaxCuts) return ok();
-    return Status(kRegistryFailed, "{} ends the transfer again and again: {}", client_.host(), answer.why_not_whole);
+    return Status(Code::Registry, "{} ends the transfer again and again: {}", client_.host(), answer.why_not_whole);
   }
 
   // What the signature covers, and the signature: everything that the policy is asked about lies in these bytes.

@@ -452,13 +452,13 @@ Result<std::map<std::string, lang::Value>> expand_graph(ir::Context& ctx, const 
 }
 
 Result<lang::Value> expand_generation(ir::Context& ctx, const lang::Library& library, const model::Model& model, nest::Function& function, const std::string& label,
-                                      const std::map<std::string, lang::Value>& inputs, const Generation& generation) {
+                                      const std::map<std::string, lang::Value>& inputs, const Generation& generation, const std::optional<Sampling>& sampling) {
   MLC_RETURN_IF_ERROR(Expander(ctx, library, model, function).check_all_given(inputs));
   Expansion all{ctx, library, model};
   GraphExpander graph(all, function);
   std::map<std::string, Item> given;
   for (const auto& [name, value] : inputs) given[name] = {value, nullptr};
-  MLC_ASSIGN(const Item tokens, graph.generate(model.graph, given, generation, label));
+  MLC_ASSIGN(const Item tokens, graph.generate(model.graph, given, generation, sampling, label));
   return tokens.tensor;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/status.h"
@@ -38,9 +39,18 @@ struct Generation {
   std::string again, mask, positions;  // inputs, empty if none: 0 in the first run and then 1; 1 for each token so far; the number of each token
 };
 
+// Tokens drawn by chance in place of the greatest logit (spec/pipeline.md, "generate").
+struct Sampling {
+  double temperature = 1;
+  int64_t top_k = 0;                // 0: all
+  int64_t share = 1 << 20;          // of the weight of all, in parts of 2^20
+  int64_t seed = 0;
+  std::optional<lang::Value> seed_value;  // an integer, in place of `seed`
+};
+
 // As expand_graph; `inputs` are those that do not change. The tokens i64 [1, n], from the first one that was made to the end.
 Result<lang::Value> expand_generation(ir::Context& ctx, const lang::Library& library, const model::Model& model, nest::Function& function, const std::string& label,
-                                      const std::map<std::string, lang::Value>& inputs, const Generation& generation);
+                                      const std::map<std::string, lang::Value>& inputs, const Generation& generation, const std::optional<Sampling>& sampling);
 
 // Free axes become symbols named as in the file; nameless ones are called "<input>.<axis>". Bounds given by the user
 // ("--dim batch=1..8") are in the context before: declare_sym keeps the first declaration of a name.

@@ -1,6 +1,7 @@
 #include "packager/pipeline/expand_pipeline.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/counted.h"
 #include "base/problems.h"
@@ -158,6 +159,11 @@ class Expander {
       return add_input_array(id, std::move(array));
     }
     if (const Stream::Carried* carried = carried_of(id)) return add_carried(id, *carried);
+    if (!value.picture && is_seed(id)) {
+      array.dtype = DType::I64;
+      array.shape = {ctx_.integer(1)};
+      return add_input_array(id, std::move(array));
+    }
     if (!value.picture) {
       if (const model::Port* port = port_that_takes(id)) return add_input_array(id, array_of_port(value, *port));
       return Status(Code::Unsupported, 5008, "pipeline '{}': input '{}' is no picture and no text, and no program takes it, whose type it would have", pipeline_.name, value.name);
@@ -221,6 +227,15 @@ class Expander {
     known.dtype = array.dtype;
     for (const ir::Expr* extent : array.shape) known.shape.push_back(extent_of(extent));
     return add_input_array(id, std::move(array));
+  }
+
+  // The seed of a `generate` of this section.
+  bool is_seed(ValueId id) const {
+    return std::any_of(section_.steps.begin(), section_.steps.end(), [&](uint32_t k) {
+      const Step& step = pipeline_.steps[k];
+      const auto* generate = std::get_if<Generate>(&step.what);
+      return generate && generate->sampling && generate->sampling->has_seed_input && step.in.back() == id;
+    });
   }
 
   // "before" of an `overlap_add` of this section.
@@ -305,12 +320,15 @@ class Expander {
     const int64_t length = std::get<Tokenize>(step->what).pad_to;
     const ir::Expr* texts = nullptr;
     for (const Step& s : pipeline_.steps) {
-      const auto* run = std::get_if<Run>(&s.what);
-      for (size_t k = 0; run && k < run->inputs.size(); ++k) {
-        const model::Port* port = port_of(*run, run->inputs[k].first);
-        if (!port || port->shape.empty() || std::find(step->out.begin(), step->out.end(), run->inputs[k].second) == step->out.end()) continue;
-        if (const auto* extent = std::get_if<int64_t>(&port->shape[0])) texts = ctx_.integer(*extent);
-      }
+      const auto fixed_by = [&](const auto& fed) {
+        for (const auto& [name, given] : fed.inputs) {
+          const model::Port* port = port_of(fed, name);
+          if (!port || port->shape.empty() || std::find(step->out.begin(), step->out.end(), given) == step->out.end()) continue;
+          if (const auto* extent = std::get_if<int64_t>(&port->shape[0])) texts = ctx_.integer(*extent);
+        }
+      };
+      if (const auto* run = std::get_if<Run>(&s.what)) fixed_by(*run);
+      if (const auto* generate = std::get_if<Generate>(&s.what)) fixed_by(*generate);
     }
     constexpr int64_t kMost = int64_t{1} << 28;  // of both, more than a run's memory holds
     if (!texts) texts = free_extent(name + ".texts", 0, kMost);
@@ -897,7 +915,20 @@ class Expander {
     MLC_ASSIGN(const auto given, given_to(s));
     MLC_ASSIGN(const compile::Generation generation, generation_of(s, *model));
     const std::string label = "generate" + (++runs_ == 1 ? "" : std::to_string(runs_));
-    return set(compile::expand_generation(ctx_, library_, *model, function_, label, given, generation));
+    MLC_ASSIGN(const std::optional<compile::Sampling> sampling, sampling_of(s));
+    return set(compile::expand_generation(ctx_, library_, *model, function_, label, given, generation, sampling));
+  }
+  Result<std::optional<compile::Sampling>> sampling_of(const Generate& s) const {
+    if (!s.sampling) return std::optional<compile::Sampling>();
+    compile::Sampling sampling{s.sampling->temperature, s.sampling->top_k, static_cast<int64_t>(std::rint(s.sampling->top_p * (1 << 20))), s.sampling->seed, {}};
+    if (s.sampling->has_seed_input) {
+      sampling.seed_value = values_.at(step_->in.back());
+      const nest::Array& seed = function_.arrays[sampling.seed_value->array];
+      const bool is_one = std::all_of(seed.shape.begin(), seed.shape.end(), [](const ir::Expr* extent) { return extent->is_const() && extent->i == 1; });
+      if (!is_one || (seed.dtype != DType::I64 && seed.dtype != DType::I32))
+        return Status(Code::Usage, 5009, "step 'generate' takes a 'seed' of one i64 or i32, '{}' is something else", pipeline_.value(step_->in.back()).name);
+    }
+    return std::optional(sampling);
   }
 
   template <class HostStep>

@@ -59,7 +59,7 @@ class Names {
       if (!name.empty()) take(name);
     if (!outputs_.count(g.logits)) add("has no output '" + g.logits + "'");
     for (const auto& [name, id] : step_.inputs)
-      if (name != g.tokens) take(name);
+      if (name != g.tokens && name != g.mask) take(name);
     g.carry = carried(step_.carry);
     g.once = carried(step_.once);
     for (const model::Port& port : model_.graph.inputs)

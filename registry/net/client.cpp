@@ -93,20 +93,20 @@ struct RangeCheck {
     if (head.status == 206) {
       const auto range = content_range(head.header("content-range"));
       if (range && range->first == offset && range->last == offset + length - 1 && (!range->total || *range->total == blob.size)) return ok();
-      return Status(kRegistryFailed, "the registry answers with other bytes than it was asked for")
+      return Status(Code::Registry, "the registry answers with other bytes than it was asked for")
           .fact("asked for  bytes {}-{}/{}", offset, offset + length - 1, blob.size)
           .fact("found      " + first_line(head.header("content-range")));
     }
     is_whole_blob = offset != 0 || length != blob.size;
-    if (is_whole_blob) return Status(kRegistryFailed, "no ranges");  // ends the exchange; blob_range knows
+    if (is_whole_blob) return Status(Code::Registry, "no ranges");  // ends the exchange; blob_range knows
     const auto stated = number_in(head.header("content-length"));
     if (!stated || *stated == length) return ok();
-    return Status(kRegistryFailed, "the registry has {} bytes of {}, its manifest says {}", *stated, digest_text(blob.digest), length);
+    return Status(Code::Registry, "the registry has {} bytes of {}, its manifest says {}", *stated, digest_text(blob.digest), length);
   }
   Status take(const Answer& head, Bytes bytes, const std::function<Status(Bytes)>& sink) {
     if (arrived == 0) MLC_RETURN_IF_ERROR(check_head(head));
     if (bytes.size() > length - arrived)
-      return Status(kRegistryFailed, "the registry sends more than the {} bytes that it was asked for", length);
+      return Status(Code::Registry, "the registry sends more than the {} bytes that it was asked for", length);
     arrived += bytes.size();
     return sink(bytes);
   }
@@ -124,11 +124,11 @@ std::string Client::manifest_name(const std::string& repository, const std::stri
 }
 
 Status Client::refused(const Answer& answer, const std::string& what) const {
-  if (answer.status == 0) return Status(kRegistryFailed, "no answer from {}: {}", host_, answer.why_not_whole);
+  if (answer.status == 0) return Status(Code::Registry, "no answer from {}: {}", host_, answer.why_not_whole);
   if (answer.status == 401 || answer.status == 403)
-    return Status(kRegistryFailed, "{} is denied by {} (status {})", what, host_, answer.status).fact(complaint(answer)).hint("docker login " + host_);
-  if (answer.status == 404) return Status(kRegistryFailed, "{} is not at {}", what, host_).fact(complaint(answer));
-  return Status(kRegistryFailed, "{}: {} answers with status {}", what, host_, answer.status).fact(complaint(answer));
+    return Status(Code::Registry, "{} is denied by {} (status {})", what, host_, answer.status).fact(complaint(answer)).hint("docker login " + host_);
+  if (answer.status == 404) return Status(Code::Registry, "{} is not at {}", what, host_).fact(complaint(answer));
+  return Status(Code::Registry, "{}: {} answers with status {}", what, host_, answer.status).fact(complaint(answer));
 }
 
 // ---- Who asks
@@ -146,7 +146,7 @@ Result<std::string> Client::fetch_token(const Challenge& challenge, const std::s
   const std::string realm = value("realm");
   const auto origin = origin_of(realm);
   if (!origin || (origin->scheme == "http" && !may_be_plain()))
-    return Status(kRegistryFailed, "{} sends for a token to '{}', an address of https expected", host_, cli::printable(realm));
+    return Status(Code::Registry, "{} sends for a token to '{}', an address of https expected", host_, cli::printable(realm));
   std::string scope = value("scope");
   if (scope.empty()) scope = "repository:" + repository + (access == Access::Push ? ":pull,push" : ":pull");
   Request request;
@@ -180,7 +180,7 @@ Result<std::string> Client::fetch_token(const Challenge& challenge, const std::s
     if (token->text().find_first_of("\r\n") != std::string_view::npos) break;
     return std::string(token->text());
   }
-  return Status(kRegistryFailed, "{} gives no token where {} sends for one", origin->host_and_port(), host_);
+  return Status(Code::Registry, "{} gives no token where {} sends for one", origin->host_and_port(), host_);
 }
 
 Status Client::authorise(const Answer& answer, const std::string& repository, Access access) {
@@ -208,11 +208,11 @@ Status Client::authorise(const Answer& answer, const std::string& repository, Ac
 Result<Answer> Client::follow(Request request, const Answer& first) {
   Answer answer = first;
   for (int hop = 0; is_redirect(answer.status); ++hop) {
-    if (hop == kMaxRedirects) return Status(kRegistryFailed, "{} sends on more than {} times", host_, kMaxRedirects);
+    if (hop == kMaxRedirects) return Status(Code::Registry, "{} sends on more than {} times", host_, kMaxRedirects);
     const auto target = resolved(request.url, answer.header("location"));
     const auto from = origin_of(request.url), to = target ? origin_of(*target) : std::nullopt;
     if (!to || (to->scheme == "http" && (from->scheme != "http" || !may_be_plain())))
-      return Status(kRegistryFailed, "{} sends on to '{}', which is not followed", host_, first_line(answer.header("location")));
+      return Status(Code::Registry, "{} sends on to '{}', which is not followed", host_, first_line(answer.header("location")));
     if (*to != *origin_of(base_)) request.proof = {};
     request.url = *target;
     MLC_ASSIGN(answer, http_.exchange(request));
@@ -242,7 +242,7 @@ Result<Answer> Client::send(Request request, const std::string& repository, Acce
     if (!is_worth_asking_again(answered->status) || attempt == kMaxAttempts || request.method == "PATCH") return answered;
     const std::string& stated = answered->header("retry-after");
     const uint64_t wait = stated.empty() ? uint64_t{1} << (attempt - 1) : number_in(stated).value_or(5);
-    if (wait > kMaxRetryAfter) return Status(kRegistryFailed, "{} wants to be asked again in {} seconds", host_, wait);
+    if (wait > kMaxRetryAfter) return Status(Code::Registry, "{} wants to be asked again in {} seconds", host_, wait);
     sleep_ms(wait * 1000);
   }
 }
@@ -261,7 +261,7 @@ Result<std::optional<FetchedManifest>> Client::manifest_if_there(const std::stri
   const std::string what = manifest_name(repository, object);
   if (answer.status == 404) return std::optional<FetchedManifest>();
   if (!answer.is_success()) return refused(answer, what);
-  if (!answer.is_whole) return Status(kRegistryFailed, "{}: the manifest was cut off: {}", what, answer.why_not_whole);
+  if (!answer.is_whole) return Status(Code::Registry, "{}: the manifest was cut off: {}", what, answer.why_not_whole);
   received_ += answer.body.size();
   FetchedManifest out{std::move(answer.body), {}, answer.header("content-type")};
   out.digest = sha256(out.text);
@@ -276,14 +276,14 @@ Result<std::optional<FetchedManifest>> Client::manifest_if_there(const std::stri
 
 Result<FetchedManifest> Client::manifest(const std::string& repository, const std::string& object) {
   MLC_ASSIGN(auto found, manifest_if_there(repository, object));
-  if (!found) return Status(kRegistryFailed, "{} is not at {}", manifest_name(repository, object), host_);
+  if (!found) return Status(Code::Registry, "{} is not at {}", manifest_name(repository, object), host_);
   return std::move(*found);
 }
 
 Result<std::vector<std::string>> Client::listed_referrers(const std::string& repository, const Digest& subject) {
   std::vector<std::string> pages;
   for (std::string next = url(repository, "referrers/" + digest_text(subject)); !next.empty();) {
-    if (pages.size() == kMaxPages) return Status(kRegistryFailed, "{} lists referrers on more than {} pages", host_, kMaxPages);
+    if (pages.size() == kMaxPages) return Status(Code::Registry, "{} lists referrers on more than {} pages", host_, kMaxPages);
     Request request;
     request.url = next;
     request.headers["Accept"] = kIndexType;
@@ -292,10 +292,10 @@ Result<std::vector<std::string>> Client::listed_referrers(const std::string& rep
     // Registries of before answer 404, and some what they answer to any path that they do not know.
     if (answer.status == 404 || answer.status == 400 || answer.status == 405) return pages;
     if (!answer.is_success()) return refused(answer, "the listing of referrers");
-    if (!answer.is_whole) return Status(kRegistryFailed, "the listing of referrers was cut off: {}", answer.why_not_whole);
+    if (!answer.is_whole) return Status(Code::Registry, "the listing of referrers was cut off: {}", answer.why_not_whole);
     received_ += answer.body.size();
     const auto more = next_page(next, answer.header("link"));
-    if (more && origin_of(*more) != origin_of(base_)) return Status(kRegistryFailed, "{} continues its listing of referrers elsewhere", host_);
+    if (more && origin_of(*more) != origin_of(base_)) return Status(Code::Registry, "{} continues its listing of referrers elsewhere", host_);
     next = more.value_or("");
     pages.push_back(std::move(answer.body));
   }
@@ -317,7 +317,7 @@ Status Client::put_manifest(const std::string& repository, const std::string& ob
   sent_ += text.size();
   const auto stated = parse_digest(answer.header("docker-content-digest"));
   if (!stated || *stated == sha256(text)) return ok();
-  return Status(kRegistryFailed, "{} has stored the manifest {} with another digest, {}", host_, object, digest_text(*stated));
+  return Status(Code::Registry, "{} has stored the manifest {} with another digest, {}", host_, object, digest_text(*stated));
 }
 
 // ---- Blobs, read
@@ -362,7 +362,7 @@ Result<std::string> Client::upload_place(const Answer& answer, const std::string
   const auto place = resolved(asked, answer.header("location"));
   const auto origin = place ? origin_of(*place) : std::nullopt;
   if (!origin || (origin->scheme == "http" && !may_be_plain()))
-    return Status(kRegistryFailed, "{} names no usable place for an upload: '{}'", host_, first_line(answer.header("location")));
+    return Status(Code::Registry, "{} names no usable place for an upload: '{}'", host_, first_line(answer.header("location")));
   return *place;
 }
 
@@ -407,7 +407,7 @@ Status Client::put_in_pieces(const std::string& repository, std::string place, u
     auto answered = send(std::move(patch), repository, Access::Push);
     sent_ += take;
     const bool is_lost = answered.ok() ? !answered->is_whole || answered->status >= 500 || answered->status == 416 || answered->status == 429
-                                       : answered.status().code == kRegistryFailed;
+                                       : answered.status().code == Code::Registry;
     if (is_lost) {
       if (++failures == kMaxAttempts) return answered.ok() ? refused(*answered, "a part of an upload") : std::move(answered).status();
       sleep_ms(100u << failures);
@@ -421,7 +421,7 @@ Status Client::put_in_pieces(const std::string& repository, std::string place, u
     const auto has = uploaded(answered->header("range"));
     const uint64_t now = has ? *has : is_lost ? done : done + take;
     if (now > content.size || (!is_lost && now <= done))
-      return Status(kRegistryFailed, "{} says that it has {} bytes of an upload of {}", host_, now, content.size);
+      return Status(Code::Registry, "{} says that it has {} bytes of an upload of {}", host_, now, content.size);
     if (now > done) failures = is_lost ? failures : 0;
     done = now;
     if (!answered->header("location").empty()) {

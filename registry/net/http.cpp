@@ -52,7 +52,7 @@ size_t on_header(char* data, size_t, size_t length, void* user) {
   Exchange& exchange = *static_cast<Exchange*>(user);
   std::string_view line(data, length);
   if ((exchange.header_bytes += length) > kMaxHeaderBytes) {
-    exchange.failure = Status(kRegistryFailed, "the header of the answer has more than {} bytes", kMaxHeaderBytes);
+    exchange.failure = Status(Code::Registry, "the header of the answer has more than {} bytes", kMaxHeaderBytes);
     return 0;
   }
   while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
@@ -83,7 +83,7 @@ size_t on_body(char* data, size_t, size_t length, void* user) {
   }
   const uint64_t limit = exchange.answer.is_success() ? request.body_limit : kMaxErrorBody;
   if (exchange.answer.body.size() + length > limit) {
-    exchange.failure = Status(kRegistryFailed, "the answer has more than {} bytes", limit);
+    exchange.failure = Status(Code::Registry, "the answer has more than {} bytes", limit);
     return 0;
   }
   exchange.answer.body.append(data, length);

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMaxAnnotationText = 65536;
 
 Status no_container(const Reference& reference, const std::string& why) {
-  return Status(kRegistryFailed, "{} holds no container: {}", reference.text(), why);
+  return Status(Code::Registry, "{} holds no container: {}", reference.text(), why);
 }
 
 bool is_model(const Descriptor& descriptor) { return descriptor.artifact_type == kModelManifestType; }
@@ -69,7 +69,7 @@ Result<Artifact> find_artifact(Client& client, const Reference& reference) {
   const std::string root = annotation(out.manifest, kRootAnnotation);
   out.root = parse_digest(root);
   if (!root.empty() && !out.root)
-    return Status(kRegistryFailed, "the manifest of {} has the root '{}', sha256: and 64 hex digits expected", reference.text(),
+    return Status(Code::Registry, "the manifest of {} has the root '{}', sha256: and 64 hex digits expected", reference.text(),
                   cli::printable(root.substr(0, 100)));
   out.id = annotation(out.manifest, kIdAnnotation);
   out.version = annotation(out.manifest, kVersionAnnotation);

@@ -65,7 +65,7 @@ class LayoutStore final : public Store {
     if (found == index_.manifests.end() && !digest) {
       // A layout of one artifact need not name it.
       if (index_.manifests.size() != 1 || index_.manifests.front().annotations.count(kTagKey) > 0)
-        return Status(kRegistryFailed, "{} has no {}", name(), object);
+        return Status(Code::Registry, "{} has no {}", name(), object);
       found = index_.manifests.begin();
     }
     const Digest wanted = digest ? *digest : found->digest;
@@ -76,7 +76,7 @@ class LayoutStore final : public Store {
 
   Status read_blob(const Descriptor& blob, const std::function<Status(Bytes)>& sink) override {
     MLC_ASSIGN(const auto source, container::open_file(path_of(blob.digest)));
-    if (source->size() != blob.size) return Status(kRegistryFailed, "{} has {} bytes, {} expected", path_of(blob.digest), source->size(), blob.size);
+    if (source->size() != blob.size) return Status(Code::Registry, "{} has {} bytes, {} expected", path_of(blob.digest), source->size(), blob.size);
     std::vector<std::byte> piece(1u << 20);
     for (uint64_t at = 0; at < blob.size; at += piece.size()) {
       piece.resize(static_cast<size_t>(std::min<uint64_t>(piece.size(), blob.size - at)));

@@ -23,8 +23,8 @@ class RepositoryStore final : public Store {
         return sink(bytes);
       }));
       cuts = answer.is_whole ? 0 : at > before ? 1 : cuts + 1;
-      if (!answer.is_range) return Status(kRegistryFailed, "{} ended the transfer, and gives no parts of files to go on with", client_.host());
-      if (cuts == kMaxCuts) return Status(kRegistryFailed, "{} ends the transfer again and again: {}", client_.host(), answer.why_not_whole);
+      if (!answer.is_range) return Status(Code::Registry, "{} ended the transfer, and gives no parts of files to go on with", client_.host());
+      if (cuts == kMaxCuts) return Status(Code::Registry, "{} ends the transfer again and again: {}", client_.host(), answer.why_not_whole);
     }
     return ok();
   }

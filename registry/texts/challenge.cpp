@@ -35,7 +35,7 @@ class ChallengeReader {
         if (out.empty() || !out.back().token.empty()) return wrong("a scheme before the first parameter");
         MLC_RETURN_IF_ERROR(parameter(word, out.back()));
       } else {
-        if (out.size() == kMaxChallenges) return Status(kRegistryFailed, "WWW-Authenticate has more than {} challenges", kMaxChallenges);
+        if (out.size() == kMaxChallenges) return Status(Code::Registry, "WWW-Authenticate has more than {} challenges", kMaxChallenges);
         out.push_back({lower_case(word), {}, {}});
         MLC_RETURN_IF_ERROR(after_scheme(out.back()));
       }
@@ -66,7 +66,7 @@ class ChallengeReader {
     return at < text_.size() && text_[at] == '=';
   }
   Status wrong(std::string_view expected) const {
-    return Status(kRegistryFailed, "WWW-Authenticate cannot be read: {} expected at byte {}", expected, at_);
+    return Status(Code::Registry, "WWW-Authenticate cannot be read: {} expected at byte {}", expected, at_);
   }
 
   // token68 is what reaches to the next comma and is no parameter: "Negotiate YII=".
@@ -97,8 +97,8 @@ class ChallengeReader {
     std::string value;
     if (!at_end() && text_[at_] == '"') MLC_RETURN_IF_ERROR(quoted(value));
     else value = token();
-    if (challenge.parameters.size() == kMaxParameters) return Status(kRegistryFailed, "WWW-Authenticate has more than {} parameters", kMaxParameters);
-    if (!challenge.parameters.emplace(lower_case(name), value).second) return Status(kRegistryFailed, "WWW-Authenticate has '{}' twice", name);
+    if (challenge.parameters.size() == kMaxParameters) return Status(Code::Registry, "WWW-Authenticate has more than {} parameters", kMaxParameters);
+    if (!challenge.parameters.emplace(lower_case(name), value).second) return Status(Code::Registry, "WWW-Authenticate has '{}' twice", name);
     return ok();
   }
 
@@ -120,7 +120,7 @@ class ChallengeReader {
 }  // namespace
 
 Result<std::vector<Challenge>> parse_challenges(std::string_view header) {
-  if (header.size() > kMaxChallengeText) return Status(kRegistryFailed, "WWW-Authenticate has {} bytes, at most {} expected", header.size(), kMaxChallengeText);
+  if (header.size() > kMaxChallengeText) return Status(Code::Registry, "WWW-Authenticate has {} bytes, at most {} expected", header.size(), kMaxChallengeText);
   return ChallengeReader(header).read();
 }
 

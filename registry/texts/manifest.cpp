@@ -11,7 +11,7 @@ using Kind = JsonValue::Kind;
 constexpr JsonLimits kManifestLimits{kMaxManifestBytes, 32, 1u << 17};
 constexpr size_t kMaxField = 4096;
 
-Status bad_manifest(const std::string& why) { return Status(kRegistryFailed, "the manifest cannot be used: " + why); }
+Status bad_manifest(const std::string& why) { return Status(Code::Registry, "the manifest cannot be used: " + why); }
 
 Status read_text(const JsonValue& object, std::string_view name, size_t limit, std::string& out) {
   const JsonValue* found = object.find(name);

@@ -11,9 +11,6 @@
 
 namespace mlc::registry {
 
-// Exit code 30 of the tools.
-inline constexpr Code kRegistryFailed = static_cast<Code>(30);
-
 inline constexpr size_t kMaxReference = 1024, kMaxRepository = 255, kMaxTag = 128;
 
 struct Reference {

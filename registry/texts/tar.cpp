@@ -80,7 +80,7 @@ std::string_view text_in(const Block& block, size_t offset, size_t length) {
   return field.substr(0, std::min(field.find('\0'), length));
 }
 
-Status no_file(const std::string& why) { return Status(kRegistryFailed, "the layer holds no container: " + why); }
+Status no_file(const std::string& why) { return Status(Code::Registry, "the layer holds no container: " + why); }
 
 }  // namespace
 

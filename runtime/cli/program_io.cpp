@@ -218,16 +218,6 @@ std::string joined(const std::vector<std::string>& words) {
   return all;
 }
 
-// Names of the inputs of a pipeline that take texts.
-std::vector<std::string> text_names(const mlio::Target& target) {
-  std::vector<std::string> names;
-  if (!target.pipeline) return names;
-  const pipeline::Pipeline& p = target.pipeline->description();
-  for (const pipeline::ValueId id : p.inputs)
-    if (p.value(id).kind == pipeline::ValueKind::Strings) names.push_back(p.value(id).name);
-  return names;
-}
-
 // What a file holds; where the pipeline takes a file of any kind the bytes that it needs of it.
 Result<io::LoadedInput> load(const mlio::Target& target, const io::InputSpec& spec, io::InputFiles& files, const io::DecodeLimits& limits) {
   const auto ends = spec.kind == io::InputSpec::Kind::File && spec.array.empty() ? target.pipeline->ends_of(spec.name) : std::nullopt;
@@ -236,8 +226,23 @@ Result<io::LoadedInput> load(const mlio::Target& target, const io::InputSpec& sp
   return mlio::of_ends(std::move(found));
 }
 
-Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, const std::vector<io::InputSpec>& specs,
-                                                 io::InputFiles& files, InputMemory& memory) {
+// Numbers of the command line as the array that the pipeline takes: of the type and extents that the first program has for it.
+Result<HostTensor> numbers_of(const OpenModel& model, const mlio::Target& target, const io::InputSpec& spec) {
+  const pipeline::Pipeline& p = target.pipeline->description();
+  for (const pipeline::Section& section : pipeline::sections(p)) {
+    const auto found = std::find_if(section.in.begin(), section.in.end(), [&](pipeline::ValueId id) { return p.value(id).name == spec.name; });
+    if (!section.is_array || found == section.in.end() || p.value(*found).accept != std::vector<std::string>{"application/x-npy"}) continue;
+    MLC_ASSIGN(const uint32_t program, mlio::program_index(model, section.program));
+    for (uint32_t i = 0; i < mlio::program_at(model, program).num_inputs; ++i) {
+      const MlcPort port = mlio::port_at(model, program, false, i);
+      if (spec.name == port.name) return io::tensor_of_numbers(spec, static_cast<DType>(port.dtype), std::vector<int64_t>(port.extents, port.extents + port.rank));
+    }
+  }
+  return Status(Code::Usage, "'" + spec.name + "=" + spec.path + "' is a number, and the pipeline takes a file").hint("--raw feeds the bare program; a file of that name is ./" + spec.path);
+}
+
+Result<std::vector<NamedTensor>> pipeline_inputs(const OpenModel& model, const mlio::Target& target, const std::vector<io::InputSpec>& specs,
+                                                 io::InputFiles& files, InputMemory& memory, bool without_sound) {
   std::vector<io::LoadedInput> loaded;
   std::vector<pipeline::GivenInput> given;
   loaded.reserve(specs.size());
@@ -251,9 +256,12 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, con
     }
     if (spec.kind == io::InputSpec::Kind::Random || spec.kind == io::InputSpec::Kind::Zeros)
       return Status(Code::Usage, "'random' and 'zeros' are arrays: add --raw to feed the bare program");
-    if (spec.kind == io::InputSpec::Kind::Numbers)
-      return Status(Code::Usage, "'" + spec.name + "=" + spec.path + "' is a number, and a pipeline takes files")
-          .hint("--raw feeds the bare program; a file of that name is ./" + spec.path);
+    if (spec.kind == io::InputSpec::Kind::Numbers) {
+      MLC_ASSIGN(HostTensor numbers, numbers_of(model, target, spec));
+      memory.take_files(bytes_held(numbers));
+      given.push_back({spec.name, {}, std::move(numbers)});
+      continue;
+    }
     auto input = load(target, spec, files, memory.for_files());
     if (!input.ok() && input.status().code == Code::NotFound && !takes_text.empty())
       return std::move(input).status().hint("a text that is no file is given by the name of its input: -i " + shell_word(takes_text[0] + "=" + spec.path));
@@ -270,7 +278,7 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, con
   texts.give(given);
   const bool has_arrays = std::any_of(loaded.begin(), loaded.end(), [](const io::LoadedInput& l) { return !l.tensors.empty(); });
   const auto nameless = std::count_if(specs.begin(), specs.end(), [](const io::InputSpec& s) { return s.name.empty(); });
-  auto before = target.pipeline->before(std::move(given), memory.for_files());
+  auto before = without_sound ? target.pipeline->beside_sound(std::move(given), memory.for_files()) : target.pipeline->before(std::move(given), memory.for_files());
   if (!before.ok() && before.status().code == Code::InputMismatch && before.status().help.empty()) {
     if (has_arrays) return std::move(before).status().hint("--raw feeds arrays to the bare program");
     const size_t takes = target.pipeline->description().inputs.size();
@@ -330,6 +338,15 @@ std::vector<std::string> input_names(const OpenModel& model, const mlio::Target&
   return names;
 }
 
+std::vector<std::string> text_names(const mlio::Target& target) {
+  std::vector<std::string> names;
+  if (!target.pipeline) return names;
+  const pipeline::Pipeline& p = target.pipeline->description();
+  for (const pipeline::ValueId id : p.inputs)
+    if (p.value(id).kind == pipeline::ValueKind::Strings) names.push_back(p.value(id).name);
+  return names;
+}
+
 std::vector<std::string> free_extents(const MlcPort& port) {
   std::vector<std::string> names;
   for (uint32_t i = 0; i < port.rank; ++i)
@@ -367,8 +384,9 @@ Result<mlio::Target> choose_target(const OpenModel& model, const InputOptions& o
   return target;
 }
 
-Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& o,
-                                             io::InputFiles& files, InputMemory& memory) {
+namespace {
+
+Result<std::vector<io::InputSpec>> parsed_specs(const OpenModel& model, const mlio::Target& target, const InputOptions& o) {
   const std::vector<std::string> names = input_names(model, target), texts = text_names(target);
   std::vector<io::InputSpec> specs;
   for (const std::string& text : o.specs) {
@@ -378,9 +396,23 @@ Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const mlio:
       return Status(Code::InputMismatch, 4001, "'{}' is no input of the pipeline", spec.name).fact("it has " + joined(names));
     specs.push_back(std::move(spec));
   }
+  return specs;
+}
+
+}  // namespace
+
+Result<std::vector<NamedTensor>> make_inputs_beside_sound(const OpenModel& model, const mlio::Target& target, const InputOptions& o,
+                                                          io::InputFiles& files, InputMemory& memory) {
+  MLC_ASSIGN(const std::vector<io::InputSpec> specs, parsed_specs(model, target, o));
+  return pipeline_inputs(model, target, specs, files, memory, /*without_sound=*/true);
+}
+
+Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& o,
+                                             io::InputFiles& files, InputMemory& memory) {
+  MLC_ASSIGN(const std::vector<io::InputSpec> specs, parsed_specs(model, target, o));
   if (target.pipeline && !o.dims.empty())
     return Status(Code::Usage, "--dim: the pipeline makes arrays of the sizes that its inputs have").hint("--raw -i random");
-  if (target.pipeline) return pipeline_inputs(target, specs, files, memory);
+  if (target.pipeline) return pipeline_inputs(model, target, specs, files, memory, /*without_sound=*/false);
   MLC_ASSIGN(RawInputs inputs, RawInputs::of(model, target, o.dims, memory));
   MLC_RETURN_IF_ERROR(inputs.add_all(specs, files));
   return inputs.take();

@@ -60,6 +60,11 @@ std::string port_text(const MlcPort& port);
 // The tensors of the program's inputs, named; the items of a list one behind the other under its name. Everything that is wrong or missing is reported at once (E4001).
 Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& options,
                                              io::InputFiles& files, InputMemory& memory);
+// Of a pipeline with a stream: what is given beside its sound.
+Result<std::vector<NamedTensor>> make_inputs_beside_sound(const OpenModel& model, const mlio::Target& target, const InputOptions& options,
+                                                          io::InputFiles& files, InputMemory& memory);
+// Names of the inputs of a pipeline that take texts.
+std::vector<std::string> text_names(const mlio::Target& target);
 // Random ones for the arrays that the program takes, those of a pipeline behind its decoders, with the extents of --dim.
 Result<std::vector<NamedTensor>> make_up_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& options,
                                                 InputMemory& memory);

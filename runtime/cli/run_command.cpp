@@ -43,11 +43,11 @@ Result<Report> run_stream(const RunOptions& o, OpenFiles& files, OpenModel& mode
   if (!o.list.empty()) return Status(Code::Usage, "--input-list with --stream: a stream is one sound").hint("-i FILE, or without --stream the sounds of a list");
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
   const uint64_t start = now_ns();
-  MLC_ASSIGN(const std::unique_ptr<StreamSound> sound, open_sound(work, files, memory));
+  MLC_ASSIGN(StreamInputs inputs, open_inputs(work, files, memory));
   const uint64_t pre_ns = now_ns() - start;
   MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session()}));
   say_what_crashed(model.info.file, session.info.variant);
-  MLC_ASSIGN(const StreamDone done, run_chunks(work, *sound, session.session.get(), files.output ? &*files.output : nullptr));
+  MLC_ASSIGN(const StreamDone done, run_chunks(work, std::move(inputs), session.session.get(), files.output ? &*files.output : nullptr));
   say_what_fell_back(session);
   const uint64_t open_ns = model.open_ns + session.load_ns;
   say_what_runs(model, session, counted(done.chunks, "chunk") + " · open " + ms_text(open_ns) + " · run " + ms_text(done.run_ns), o.as_json);

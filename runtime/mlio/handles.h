@@ -41,6 +41,8 @@ namespace mlc::mlio {
 MlioError& no_memory();
 int fail(Status status, MlioError** error);
 MlioAnswers* answers_of(Ran ran);
+// An input as the library takes it; `loaded` has what it owns, and room for one more.
+Status give_one(const MlioPipeline& pipeline, const MlioGiven& given, std::vector<io::LoadedInput>& loaded, std::vector<pipeline::GivenInput>& all);
 
 // What `body` gives; MLC_RESOURCE where it finds no memory.
 template <class Body>
@@ -57,6 +59,7 @@ int guarded(MlioError** error, Body body) {
 int stream_info(const MlioPipeline* pipeline, MlioStreamInfo* out);
 int stream_open(const MlioPipeline* pipeline, MlcSession* session, MlioStream** out, MlioError** error);
 void stream_release(MlioStream* stream);
+int stream_give(MlioStream* stream, const MlioGiven* inputs, uint32_t num_inputs, MlioError** error);
 int stream_push(MlioStream* stream, const float* samples, uint64_t count, MlioError** error);
 int stream_finish(MlioStream* stream);
 int stream_next(MlioStream* stream, const MlioRunOptions* options, MlioAnswers** out, MlioError** error);

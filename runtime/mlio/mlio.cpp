@@ -162,7 +162,7 @@ Result<HostTensor> texts_of(const MlcTensor& t) {
   return HostTensor::of_strings({static_cast<int64_t>(count)}, std::move(texts));
 }
 
-Status give(const MlioPipeline& pipeline, const MlioGiven& g, std::vector<mlc::io::LoadedInput>& loaded, std::vector<GivenInput>& given) {
+Status input_given(const MlioPipeline& pipeline, const MlioGiven& g, std::vector<mlc::io::LoadedInput>& loaded, std::vector<GivenInput>& given) {
   const std::string name = g.name ? g.name : "";
   if (g.tensor) {
     const MlcTensor& t = *g.tensor;
@@ -209,7 +209,7 @@ int mlio_run(const MlioPipeline* p, MlcSession* session, const MlioRunOptions* o
     std::vector<GivenInput> given;
     loaded.reserve(num_inputs);
     for (uint32_t i = 0; i < num_inputs; ++i)
-      if (Status s = give(*p, inputs[i], loaded, given); !s.ok()) return fail(std::move(s), error);
+      if (Status s = input_given(*p, inputs[i], loaded, given); !s.ok()) return fail(std::move(s), error);
     auto ran = mlc::mlio::run_pipeline(p->model, p->target, session, &*run, std::move(given),
                                        options->top > 0 ? std::optional<int64_t>(options->top) : std::nullopt);
     if (!ran) return fail(std::move(ran).status(), error);
@@ -332,9 +332,13 @@ constexpr MlioApi kApi = {MLIO_API_VERSION, sizeof(MlioApi),   mlio_services,   
                           error_code,       error_text,        error_message,        error_number,  error_fact,
                           error_help,       error_release,     mlio_box,             mlio_image,    mlio_sound,
                           mlc::mlio::stream_info, mlc::mlio::stream_open, mlc::mlio::stream_release, mlc::mlio::stream_push,
-                          mlc::mlio::stream_finish, mlc::mlio::stream_next, mlc::mlio::stream_reset};
+                          mlc::mlio::stream_finish, mlc::mlio::stream_next, mlc::mlio::stream_reset, mlc::mlio::stream_give};
 
 }  // namespace
+
+mlc::Status mlc::mlio::give_one(const MlioPipeline& pipeline, const MlioGiven& given, std::vector<io::LoadedInput>& loaded, std::vector<pipeline::GivenInput>& all) {
+  return input_given(pipeline, given, loaded, all);
+}
 
 extern "C" MLC_EXPORT const MlioApi* mlio_get_api(uint32_t version) {
   // The error for no memory is made while there is some.

@@ -56,7 +56,7 @@ typedef struct MlioOutput {
  * MLC_STR, of rank 0 or 1, or the bytes of one text, UTF-8. Where a file of any kind is taken (application/octet-stream): its bytes,
  * whatever they are. Stays as it is. */
 typedef struct MlioGiven {
-  const char* name;         /* null: the only input; also that of an .npz of several arrays, which have names */
+  const char* name;         /* null: the only input that no other one is; also that of an .npz of several arrays, which have names */
   const MlcTensor* tensor;  /* an array without lists; null: `file` */
   MlcBytes file;
   uint64_t gap_at, gap;     /* so many bytes of the file, from `gap_at` on, are not in `file`: the pipeline needs the first and the
@@ -190,6 +190,9 @@ typedef struct MlioApi {
   int (*stream_next)(MlioStream* stream, const MlioRunOptions* options, MlioAnswers** out, MlioError** error);
   /* Another sound: as the stream was opened. */
   int (*stream_reset)(MlioStream* stream);
+  /* What all chunks are given beside the sound, where the pipeline has such inputs (the number of a language, say): all of them at once, before
+   * the first chunk. Copied, and kept when the stream is reset; then others may be given. */
+  int (*stream_give)(MlioStream* stream, const MlioGiven* inputs, uint32_t num_inputs, MlioError** error);
 } MlioApi;
 
 MLC_EXPORT const MlioApi* mlio_get_api(uint32_t version);

@@ -54,6 +54,21 @@ int stream_open(const MlioPipeline* p, MlcSession* session, MlioStream** out, Ml
 
 void stream_release(MlioStream* stream) { delete stream; }
 
+int stream_give(MlioStream* stream, const MlioGiven* inputs, uint32_t num_inputs, MlioError** error) {
+  return guarded(error, [&] {
+    if (!stream || (num_inputs > 0 && !inputs)) return fail(Status(Code::Usage, "stream_give: no stream or no inputs"), error);
+    std::vector<io::LoadedInput> loaded;
+    std::vector<pipeline::GivenInput> given;
+    loaded.reserve(num_inputs);
+    for (uint32_t i = 0; i < num_inputs; ++i)
+      if (Status s = give_one(stream->pipeline, inputs[i], loaded, given); !s.ok()) return fail(std::move(s), error);
+    auto beside = stream->pipeline.target.pipeline->beside_sound(std::move(given), decode_limits(stream->pipeline.model));
+    if (!beside.ok()) return fail(std::move(beside).status(), error);
+    if (Status s = stream->run.give(std::move(*beside), stream->budget); !s.ok()) return fail(std::move(s), error);
+    return static_cast<int>(MLC_OK);
+  });
+}
+
 int stream_push(MlioStream* stream, const float* samples, uint64_t count, MlioError** error) {
   return guarded(error, [&] {
     if (!stream || (count > 0 && !samples)) return fail(Status(Code::Usage, "stream_push: no stream or no samples"), error);

@@ -56,6 +56,16 @@ std::string mismatch(const Pipeline& p, ValueId id, const GivenInput& given) {
   return "found " + std::string(io::describe_bytes(given.file)) + ", expected " + listed(v.accept);
 }
 
+// One that has no name is the only input that no other one is.
+void name_the_only_one(const Pipeline& p, const std::vector<ValueId>& wanted, std::vector<GivenInput>& given) {
+  const auto is_nameless = [](const GivenInput& g) { return g.name.empty(); };
+  if (std::count_if(given.begin(), given.end(), is_nameless) != 1) return;
+  std::vector<ValueId> open;
+  for (const ValueId id : wanted)
+    if (std::none_of(given.begin(), given.end(), [&](const GivenInput& g) { return g.name == p.value(id).name; })) open.push_back(id);
+  if (open.size() == 1) std::find_if(given.begin(), given.end(), is_nameless)->name = p.value(open[0]).name;
+}
+
 Result<HostTensor> decode_one(const Step& step, const GivenInput& given, const io::DecodeLimits& limits) {
   if (const auto* image = std::get_if<DecodeImage>(&step.what)) return decode_image(*image, given.file, limits);
   if (const auto* audio = std::get_if<DecodeAudio>(&step.what)) return decode_audio(*audio, given.file, limits);
@@ -137,8 +147,19 @@ std::optional<FileEnds> HostPipeline::ends_of(std::string_view input) const {
 }
 
 Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> given, const io::DecodeLimits& limits) const {
+  return matched(std::move(given), limits, std::nullopt);
+}
+
+Result<std::vector<NamedTensor>> HostPipeline::beside_sound(std::vector<GivenInput> given, const io::DecodeLimits& limits) const {
+  if (!description_.stream) return Status(Code::Usage, "pipeline '{}' has no 'stream'", description_.name);
+  return matched(std::move(given), limits, description_.stream->input);
+}
+
+Result<std::vector<NamedTensor>> HostPipeline::matched(std::vector<GivenInput> given, const io::DecodeLimits& limits, std::optional<ValueId> left_out) const {
   const Pipeline& p = description_;
-  if (given.size() == 1 && given[0].name.empty() && p.inputs.size() == 1) given[0].name = p.value(p.inputs[0]).name;
+  std::vector<ValueId> wanted = p.inputs;
+  if (left_out) std::erase(wanted, *left_out);
+  name_the_only_one(p, wanted, given);
 
   // Match by name; report everything that does not fit at once.
   std::vector<GivenInput*> of_value(p.values.size(), nullptr);
@@ -146,21 +167,23 @@ Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> gi
   const auto nameless = std::count_if(given.begin(), given.end(), [](const GivenInput& g) { return g.name.empty(); });
   if (nameless > 0) {
     std::string names;
-    for (ValueId id : p.inputs) names += (names.empty() ? "" : ", ") + quoted_name(p.value(id).name);
+    for (ValueId id : wanted) names += (names.empty() ? "" : ", ") + quoted_name(p.value(id).name);
     problems.push_back(counted(static_cast<uint64_t>(nameless), "input") + " without a name, and the pipeline takes " + names);
   }
   for (GivenInput& g : given) {
     if (g.name.empty()) continue;
     auto is_it = [&](ValueId id) { return p.value(id).name == g.name; };
-    auto found = std::find_if(p.inputs.begin(), p.inputs.end(), is_it);
-    if (found == p.inputs.end())
+    auto found = std::find_if(wanted.begin(), wanted.end(), is_it);
+    if (found == wanted.end() && left_out && is_it(*left_out))
+      problems.push_back(quoted_name(g.name) + " is the sound of the stream, which comes in pieces");
+    else if (found == wanted.end())
       problems.push_back(quoted_name(g.name) + " is no input of the pipeline");
     else if (of_value[*found])
       problems.push_back(quoted_name(g.name) + " given twice");
     else
       of_value[*found] = &g;
   }
-  for (ValueId id : p.inputs) {
+  for (ValueId id : wanted) {
     const Value& v = p.value(id);
     if (!of_value[id] && nameless > 0) continue;  // it may be meant
     std::string why = of_value[id] ? mismatch(p, id, *of_value[id]) : "missing, expected " + listed(v.accept);
@@ -183,7 +206,7 @@ Result<std::vector<NamedTensor>> HostPipeline::decoded(const std::vector<GivenIn
   for (ValueId id : p.inputs) {
     source[id] = id;
     const ValueKind kind = p.value(id).kind;
-    if (of_value[id]->tensor && kind != ValueKind::Strings && kind != ValueKind::Bytes) made[id] = std::move(of_value[id]->tensor);
+    if (of_value[id] && of_value[id]->tensor && kind != ValueKind::Strings && kind != ValueKind::Bytes) made[id] = std::move(of_value[id]->tensor);
   }
   std::vector<const Step*> decoders;
   io::DecodeLimits left = limits;
@@ -195,6 +218,10 @@ Result<std::vector<NamedTensor>> HostPipeline::decoded(const std::vector<GivenIn
       continue;
     }
     const ValueId in = step.in[0], out = step.out[0];
+    if (!of_value[in]) {
+      source[out] = in;
+      continue;
+    }
     const auto same = std::find_if(decoders.begin(), decoders.end(), [&](const Step* d) { return decode_alike(*d, step); });
     source[out] = made[in] ? in : same != decoders.end() ? (*same)->out[0] : out;
     if (source[out] != out) continue;
@@ -208,6 +235,7 @@ Result<std::vector<NamedTensor>> HostPipeline::decoded(const std::vector<GivenIn
   std::vector<NamedTensor> out;
   std::map<ValueId, size_t> owners;
   for (const ValueId id : made_before(p)) {
+    if (!made[source[id]]) continue;  // of an input that is left out
     const auto [owner, is_first] = owners.emplace(source[id], out.size());
     if (is_first) {
       out.push_back({p.value(id).name, std::move(*made[source[id]])});
@@ -258,7 +286,9 @@ Result<std::vector<Answer>> HostPipeline::run(std::vector<NamedTensor> made, std
   const std::string& sound = description_.value(description_.stream->sound).name;
   const auto found = std::find_if(made.begin(), made.end(), [&](const NamedTensor& t) { return t.name == sound; });
   if (found == made.end()) return Status(Code::Internal, "no step has made '{}'", sound);
-  return run_all_chunks(*this, found->tensor, top, budget, programs);
+  const HostTensor samples = std::move(found->tensor);
+  made.erase(found);
+  return run_all_chunks(*this, samples, std::move(made), top, budget, programs);
 }
 
 Result<std::vector<Answer>> HostPipeline::run_chunk(std::vector<NamedTensor> made, std::optional<int64_t> top, AnswerBudget& budget,

@@ -70,6 +70,8 @@ class HostPipeline {
   // `limits` holds for each input, or, where it says so, for what the decoders give and take together. Steps that decode one input
   // alike decode it once: of their tensors the first owns the bytes and the others are views, so all are kept together.
   Result<std::vector<NamedTensor>> before(std::vector<GivenInput> inputs, const io::DecodeLimits& limits = {}) const;
+  // Of a pipeline with a stream: the same of all inputs but the sound, which are given once for all of its chunks.
+  Result<std::vector<NamedTensor>> beside_sound(std::vector<GivenInput> inputs, const io::DecodeLimits& limits = {}) const;
   // The programs that a run asks for, those of the steps that are done for each item among them. Never empty.
   std::vector<std::string> programs() const;
   // All steps behind `before`, whose tensors `made` are. `top` replaces the k of every top_k. Answers come in the order of the
@@ -85,7 +87,9 @@ class HostPipeline {
  private:
   // Puts the results of a step that takes texts into `made`, and what they take off `left`.
   Status add_tokens(const Step& step, const std::vector<GivenInput*>& of_value, io::DecodeLimits& left, std::vector<std::optional<HostTensor>>& made) const;
-  // The decoders; `of_value` has what was given for each input.
+  // `left_out`: an input that is not given.
+  Result<std::vector<NamedTensor>> matched(std::vector<GivenInput> inputs, const io::DecodeLimits& limits, std::optional<ValueId> left_out) const;
+  // The decoders; `of_value` has what was given for each input, null for one that is left out.
   Result<std::vector<NamedTensor>> decoded(const std::vector<GivenInput*>& of_value, const io::DecodeLimits& limits) const;
 
   Pipeline description_;

@@ -150,6 +150,17 @@ uint64_t StreamRun::fresh() const {
   return samples_.size() > used ? samples_.size() - used : 0;
 }
 
+Status StreamRun::give(std::vector<NamedTensor> beside, AnswerBudget& budget) {
+  if (index_ > 0) return Status(Code::InputMismatch, 4001, "the stream has begun, and what is given beside its sound stays the same").hint("reset begins another sound");
+  for (NamedTensor& t : beside) {
+    MLC_RETURN_IF_ERROR(budget.take(t.tensor.data.size(), t.name));
+    MLC_ASSIGN(t.tensor, t.tensor.clone());  // it may be a view of what the caller has
+  }
+  beside_ = std::move(beside);
+  is_given_ = true;
+  return ok();
+}
+
 Status StreamRun::push(std::span<const float> samples) {
   if (is_finished_) return Status(Code::Usage, "the stream is finished, and takes no more samples").hint("reset begins another sound");
   if (samples.size() > io::kMaxSamples || samples_.size() - at_ + samples.size() > io::kMaxSamples)
@@ -168,7 +179,12 @@ bool StreamRun::has_chunk() const {
 Result<Chunk> StreamRun::run_chunk(std::optional<int64_t> top, AnswerBudget& budget, const Programs& programs) {
   if (!has_chunk()) return Status(Code::Internal, "the stream has no chunk");
   const Pipeline& p = pipeline_->description();
+  if (!is_given_ && p.inputs.size() > 1) MLC_RETURN_IF_ERROR(pipeline_->beside_sound({}).status());
   std::vector<NamedTensor> made;
+  for (NamedTensor& t : beside_) {
+    MLC_ASSIGN(HostTensor view, HostTensor::view(t.tensor.dtype, t.tensor.shape, t.tensor.data.data(), t.tensor.data.size()));
+    made.push_back({t.name, std::move(view)});
+  }
   MLC_ASSIGN(HostTensor window, HostTensor::zeros(DType::F32, {stream().window()}));
   const size_t there = std::min(samples_.size() - at_, static_cast<size_t>(stream().window()));
   std::memcpy(window.data.data(), samples_.data() + at_, there * sizeof(float));
@@ -189,13 +205,14 @@ void StreamRun::pass(Chunk& chunk) {
   at_ = std::min(at_ + static_cast<size_t>(stream().hop), samples_.size());
 }
 
-Result<std::vector<Answer>> run_all_chunks(const HostPipeline& pipeline, const HostTensor& sound, std::optional<int64_t> top, AnswerBudget& budget,
-                                           const Programs& programs) {
+Result<std::vector<Answer>> run_all_chunks(const HostPipeline& pipeline, const HostTensor& sound, std::vector<NamedTensor> beside, std::optional<int64_t> top,
+                                           AnswerBudget& budget, const Programs& programs) {
   const Stream& stream = *pipeline.description().stream;
   const uint64_t samples = sound.data.size() / sizeof(float), hop = static_cast<uint64_t>(stream.hop);
   const uint64_t chunks = samples / hop + (stream.pads && samples % hop > 0 ? 1 : 0);
   if (chunks == 0) return no_chunk(stream, samples);
   MLC_ASSIGN(StreamRun run, StreamRun::open(pipeline, programs, budget));
+  MLC_RETURN_IF_ERROR(run.give(std::move(beside), budget));
   AllChunks all(chunks, budget);
   for (uint64_t at = 0; at < samples; at += hop) {
     MLC_RETURN_IF_ERROR(run.push(sound.as<float>().subspan(at, std::min(hop, samples - at))));

@@ -89,7 +89,9 @@ class Builder {
   void cut_input(Stream& stream, ValueId input, Position where) {
     stream.input = input;
     const std::string name = quoted(p_.values[input].name);
-    if (p_.inputs.size() > 1) problems_.add(5007, where, "a pipeline with a stream that has inputs beside " + name + " is not in this version");
+    for (const ValueId id : p_.inputs)
+      if (const ValueKind kind = p_.values[id].kind; id != input && kind != ValueKind::Tensor && kind != ValueKind::Strings)
+        problems_.add(5007, where, "a pipeline with a stream that has a file beside " + name + " is not in this version, arrays and texts may be");
     size_t readers = 0;
     const DecodeAudio* audio = nullptr;
     for (const Step& step : p_.steps) {
@@ -495,6 +497,13 @@ class Builder {
     Value out;
     Generate what = std::get<Generate>(kind.parse(r, out, out));
     if (const Json* in = r.required("in"); expect(in, Kind::Object, "in")) what.inputs = read_named(*in, step);
+    if (what.sampling && what.sampling->has_seed_input) {
+      const Json* seed = r.optional("sample")->find("seed");
+      if (const auto from = use(seed->text(), seed->where())) {
+        check_form(InputForm::Tensor, p_.values[*from], step);
+        step.in.push_back(*from);
+      }
+    }
     const bool is_given = std::any_of(what.inputs.begin(), what.inputs.end(), [&](const auto& input) { return input.first == what.tokens; });
     if (is_given == !what.start.empty())
       problems_.add(5004, step.where, is_given ? "step 'generate' has a 'start' beside the tokens of 'in'" : "step 'generate' has neither a 'start' nor " + quoted(what.tokens) + " in 'in'");

@@ -415,6 +415,8 @@ Op run(ObjectReader& r, const Value&, Value&) {
   return s;
 }
 
+constexpr double kLeastTemperature = 0.001, kMostTemperature = 1000, kLeastShare = 1.0 / (1 << 20);
+
 std::vector<int64_t> tokens_of(ObjectReader& r, const Json* v, std::string_view key) {
   std::vector<int64_t> tokens;
   if (v && (!v->is(Json::Kind::Array) || v->size() == 0 || v->size() > kMaxStarts)) r.wrong(*v, key, "is no list of 1 to " + std::to_string(kMaxStarts) + " tokens");
@@ -437,6 +439,28 @@ std::vector<std::pair<std::string, std::string>> carried_of(ObjectReader& r, std
   return names;
 }
 
+// "sample": {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "seed": 7 or the name of a value}
+void read_sample(ObjectReader& r, Generate& s) {
+  const Json* v = r.optional("sample");
+  if (!v) return;
+  if (!v->is(Json::Kind::Object)) return r.wrong(*v, "sample", "is not {\"temperature\", \"top_k\", \"top_p\", \"seed\"}");
+  ObjectReader one(*v, "'sample' of generate", r.problems());
+  Generate::Sampling& sampling = s.sampling.emplace();
+  const Json* temperature = one.required("temperature");
+  sampling.temperature = one.number(temperature, "temperature");
+  if (temperature && !(sampling.temperature >= kLeastTemperature && sampling.temperature <= kMostTemperature))
+    one.wrong(*temperature, "temperature", "is not between 0.001 and 1000; without 'sample' the greatest logit is taken");
+  if (const Json* top_k = one.optional("top_k")) sampling.top_k = one.integer(top_k, "top_k", 1, 1 << 20);
+  if (const Json* top_p = one.optional("top_p")) {
+    sampling.top_p = one.number(top_p, "top_p");
+    if (!(sampling.top_p >= kLeastShare && sampling.top_p <= 1)) one.wrong(*top_p, "top_p", "is not between 2^-20 and 1");
+  }
+  const Json* seed = one.required("seed");
+  if (seed && seed->is(Json::Kind::String)) sampling.has_seed_input = true;  // read with the step's other values
+  else sampling.seed = one.integer(seed, "seed", INT64_MIN, INT64_MAX);
+  one.finish();
+}
+
 Op generate(ObjectReader& r, const Value&, Value&) {
   Generate s;
   s.program = r.string(r.required("program"), "program");
@@ -445,6 +469,7 @@ Op generate(ObjectReader& r, const Value&, Value&) {
   s.start = tokens_of(r, r.optional("start"), "start");
   s.end = tokens_of(r, r.required("end"), "end");
   s.most = r.integer(r.required("max"), "max", 2, kMaxGenerated);
+  read_sample(r, s);
   s.carry = carried_of(r, "carry");
   s.once = carried_of(r, "once");
   for (const auto& [key, name] : {std::pair{"again", &s.again}, {"mask", &s.mask}, {"positions", &s.positions}})

@@ -191,6 +191,53 @@ def tokens_are_made_one_after_the_other(t):
                 assert found["data"] == spelled(prompt, ends, 12) and found["shape"] == [1, len(found["data"])], (prompt, found, spelled(prompt, ends, 12))
 
 
+def several_prompts_end_by_themselves(t):
+    """Prompts of different lengths are filled up on the left, and the mask says where; a row that has ended goes on with its end."""
+    prompts, ends = [[4, 9, 1], [22], [7, 7], [3, 1, 4, 1, 5]], [2, 11]
+    width = max(map(len, prompts))
+    step = {"op": "generate", "program": "spell", "tokens": "ids", "logits": "logits", "carry": {"past": "present"}, "max": 12, "end": ends, "out": "tokens"}
+
+    def rows(found, count):
+        wanted = [spelled(prompt, ends, 12) for prompt in prompts[:count]]
+        longest = max(map(len, wanted))
+        data = [v for row in wanted for v in row + [ends[0]]*(longest - len(row))]
+        assert found["shape"] == [count, longest] and found["data"] == data, (found, wanted)
+        return [len(row) for row in wanted]
+    for masked in (False, True):
+        (t.dir / "spell.onnx").write_bytes(masked_speller() if masked else speller())
+        inputs = {"ids": "prompt", **({"mask": "kept"} if masked else {})}
+        pipeline = {"mlc_pipeline": 1, "programs": {"spell": "spell.onnx"}, "inputs": {name: {"accept": ["application/x-npy"]} for name in inputs.values()},
+                    "steps": [{**step, **({"mask": "mask"} if masked else {}), "in": inputs}], "outputs": ["tokens"]}
+        t.run("mlpack", "build", write(t, "spell.json", pipeline), "-o", "spell.mlc", "--target", "native")
+        for variant in ((), ("--variant", "portable")):
+            for count in (1, 2, 4):
+                given = prompts[:count] if masked else [prompt for prompt in prompts if len(prompt) == 1][:1]*count
+                ids = [v for prompt in given for v in [0]*((width if masked else 1) - len(prompt)) + prompt]
+                kept = [v for prompt in given for v in [0]*(width - len(prompt)) + [1]*len(prompt)]
+                shape = (count, len(ids)//count)
+                npz_file.write(t.dir / "in.npz", {"prompt": ("i64", shape, ids)} | ({"kept": ("i64", shape, kept)} if masked else {}))
+                found = run(t, "spell.mlc", "-i", "in.npz", *variant)["tokens"]
+                if masked:
+                    lengths = rows(found, count)
+                    assert count < 4 or len(set(lengths)) > 1, lengths
+                else:
+                    want = spelled(given[0], ends, 12)
+                    assert found["shape"] == [count, len(want)] and found["data"] == want*count, (found, want)
+
+
+def masked_speller():
+    """As `speller`, of the tokens that the mask keeps."""
+    nodes = [node("Cast", ["ids"], ["new"], to=1), node("Concat", ["past", "new"], ["present"], axis=1), node("Cast", ["mask"], ["m"], to=1), node("Mul", ["present", "m"], ["kept"]),
+             node("ReduceSum", ["kept", "one_i"], ["sum"], keepdims=1), node("ReduceSum", ["m", "one_i"], ["counted"], keepdims=1),
+             node("Mul", ["new", "three"], ["thrice"]), node("Add", ["thrice", "sum"], ["part"]), node("Add", ["part", "counted"], ["all"]),
+             node("Mod", ["all", "modulus"], ["next"], fmod=1), node("Unsqueeze", ["next", "two_i"], ["target"]), node("Sub", ["target", "numbers"], ["off"]),
+             node("Abs", ["off"], ["far"]), node("Neg", ["far"], ["logits"])]
+    constants = [tensor("one_i", "i64", [1], i64(1)), tensor("two_i", "i64", [1], i64(2)), tensor("three", "f32", [], f32(3)), tensor("modulus", "f32", [], f32(VOCABULARY)),
+                 tensor("numbers", "f32", [VOCABULARY], f32(*range(VOCABULARY)))]
+    return model(nodes, [port("ids", "i64", ["B", "S"]), port("past", "f32", ["B", "P"]), port("mask", "i64", ["B", "T"])],
+                 [port("logits", "f32", ["B", "S", VOCABULARY]), port("present", "f32", ["B", "Q"])], constants)
+
+
 def what_does_not_fit_is_said(t):
     (t.dir / "a.onnx").write_bytes(dense("N"))
     inputs = {"rows": {"accept": ["application/x-npy"]}}
@@ -251,5 +298,5 @@ def a_number_is_read_digit_by_digit(t):
 
 
 if __name__ == "__main__":
-    main([models_of_one_file_share_what_is_equal, steps_are_done_for_each_part_of_a_picture, tokens_are_made_one_after_the_other, what_does_not_fit_is_said, speech_becomes_text,
+    main([models_of_one_file_share_what_is_equal, steps_are_done_for_each_part_of_a_picture, tokens_are_made_one_after_the_other, several_prompts_end_by_themselves, what_does_not_fit_is_said, speech_becomes_text,
           a_number_is_read_digit_by_digit])

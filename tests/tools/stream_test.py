@@ -8,6 +8,7 @@ import struct
 import subprocess
 import time
 
+import text_model
 from npz_file import read
 from onnx_file import model, node, port, tensor
 from tool_test import Skipped, main
@@ -218,6 +219,39 @@ def mistakes_of_a_stream_have_a_place(t):
     assert [line["outputs"]["both"]["data"] for line in chunks(t, "s.mlc", "-i", "s.wav")[0]] == expected(SAMPLES, False)
 
 
+def what_is_given_beside_the_sound_is_that_of_all_chunks(t):
+    """A number and a text: each chunk sees both."""
+    nodes = [node("Cast", ["language"], ["l"], to=1), node("Cast", ["ids"], ["i"], to=1), node("Concat", ["x", "state", "l", "i"], ["all"], axis=1),
+             node("Add", ["state", "one"], ["next"])]
+    (t.dir / "sums.onnx").write_bytes(model(nodes, [port("x", "f32", [1, HOP]), port("state", "f32", [1, 1]), port("language", "i64", [1, 1]), port("ids", "i64", [1, "T"])],
+                                            [port("all", "f32", [1, "M"]), port("next", "f32", [1, 1])], [tensor("one", "f32", [], struct.pack("<f", 1))]))
+    (t.dir / "tokenizer.json").write_text(text_model.tokenizer())
+    (t.dir / "s.wav").write_bytes(wav(SAMPLES))
+    (t.dir / "s.pcm").write_bytes(struct.pack(f"<{len(SAMPLES)}h", *SAMPLES))
+    inputs = {"speech": {"accept": ["audio/wav"]}, "language": {"accept": ["application/x-npy"]}, "word": {"accept": ["text/plain"]}}
+    steps = [{"op": "decode_audio", "in": "speech", "channels": "first", "rate": RATE}, {"op": "new_axis", "at": 0, "out": "x"},
+             {"op": "tokenize", "in": "word", "tokenizer": "tokenizer.json", "special_tokens": True, "truncate": "none", "pad": {"to": "longest", "side": "right", "id": 0}, "out": {"ids": "ids"}},
+             {"op": "run", "program": "main", "in": {"x": "x", "state": "state", "language": "language", "ids": "ids"}, "out": {"all": "all", "next": "next"}}]
+    text = {"mlc_pipeline": 1, "inputs": inputs, "stream": {"input": "speech", "hop": HOP, "last": "pad", "carry": {"state": "next"}}, "steps": steps, "outputs": ["all"]}
+    build(t, text=text)
+    want = [[v/32768 for v in (SAMPLES + [0]*HOP)[at:at + HOP]] + [at//HOP, 7, 2, 4, 5, 3] for at in range(0, len(SAMPLES), HOP)]
+    beside = ["-i", "language=7", "-i", "word=Hello world"]
+    whole = t.json("mlrun", "run", "s.mlc", "-i", "speech=s.wav", *beside, stderr=None)["outputs"]["all"]
+    assert whole["shape"] == [5, 1, 10] and whole["data"] == [v for row in want for v in row], whole
+    for args, given in ((["-i", "s.wav"], None), (["-i", "speech=s.wav"], None), (["-i", "-"], (t.dir / "s.wav").read_bytes()),
+                        (["--pcm", f"s16le:{RATE}", "-i", "s.pcm"], None), (["--pcm", f"s16le:{RATE}", "-i", "speech=-"], (t.dir / "s.pcm").read_bytes())):
+        lines, _ = chunks(t, "s.mlc", *args, *beside, stdin=given)
+        assert [line["outputs"]["all"]["data"] for line in lines] == want, (args, lines)
+    for args in (["-i", "speech=s.wav"], ["--pcm", f"s16le:{RATE}", "-i", "s.pcm"]):
+        refused = t.run("mlrun", "s.mlc", "--stream", *args, "-i", "language=7", code=6).stderr
+        assert "word   missing, expected text/plain" in refused and "language   missing" not in refused, refused
+    assert "'language' is i64[1,1], and 2 numbers are given" in t.run("mlrun", "s.mlc", "--stream", "-i", "speech=s.wav", "-i", "language=7,8", "-i", "word=a", code=6).stderr
+    other = {**text, "inputs": {**inputs, "word": {"accept": ["audio/flac"]}}}
+    other["steps"] = [steps[0], steps[1], {"op": "decode_audio", "in": "word", "channels": "first", "rate": RATE}, {"op": "new_axis", "at": 0}, {"op": "dtype", "to": "i64", "out": "ids"}, steps[3]]
+    stderr = build(t, text=other, code=2).stderr
+    assert "error[E5007]" in stderr and "has a file beside 'speech' is not in this version, arrays and texts may be" in stderr, stderr
+
+
 def inspect_tells_of_the_stream(t):
     sums(t)
     build(t)
@@ -282,7 +316,7 @@ def speech_is_where_it_was_recorded(t):
 
 
 if __name__ == "__main__":
-    main([a_chunk_sees_what_was_before_it_and_what_is_carried, a_context_may_be_longer_than_a_chunk_or_none, raw_samples_come_in_pieces_of_any_size,
+    main([what_is_given_beside_the_sound_is_that_of_all_chunks, a_chunk_sees_what_was_before_it_and_what_is_carried, a_context_may_be_longer_than_a_chunk_or_none, raw_samples_come_in_pieces_of_any_size,
           classes_of_all_chunks_are_rows, texts_of_all_chunks_are_lines, what_does_not_fit_a_stream_is_told, mistakes_of_a_stream_have_a_place, inspect_tells_of_the_stream,
           golden_vectors_are_chunks_that_follow_each_other,
           constants_are_what_the_file_says, speech_is_where_it_was_recorded])

@@ -289,6 +289,11 @@ class _Runner:
                     given = model._with_files(index, given)
                     break
             return None, index, given
+        return chosen, 0, self._given_to(chosen, given)
+
+    @staticmethod
+    def _given_to(chosen: _core.Pipeline, given: dict[Any, Any]) -> dict[Any, Any]:
+        """What a pipeline is given: texts as they are, the bytes of files that paths name."""
         takes: dict[Any, tuple[tuple[str, ...], tuple[int, int]]] = {name: (types, ends) for name, _, types, ends in chosen.inputs()}
         takes[None] = next(iter(takes.values()))  # the only one
 
@@ -297,12 +302,13 @@ class _Runner:
             if isinstance(value, str) and types == ("text/plain",):
                 return value
             return _file_ends(value, *ends) if types == ("application/octet-stream",) else _file_bytes(value)
-        return chosen, 0, {name: of(name, value) for name, value in given.items()}
+        return {name: of(name, value) for name, value in given.items()}
 
     def stream(self, pieces: Any = None, /, *, pipeline: str | None = None, top: int = 0, cancel: _core.Cancel | None = None,
                time_limit: float | None = None, tensors: bool = False, **named: Any) -> Stream:
         """A sound in pieces, through a pipeline with a stream: `for chunk in model.stream(speech=pieces)`, where `pieces` gives
-        arrays of any length (or is one), or `stream = model.stream()` with `stream.push(samples)` and `stream.finish()`.
+        arrays of any length (or is one), or `stream = model.stream()` with `stream.push(samples)` and `stream.finish()`. Inputs
+        beside the sound are given by name, once for all chunks.
 
         The options are those of `run`, for each chunk. A model takes a session of its own for each stream."""
         from ._stream import Stream as Made  # takes longer to load than a model
@@ -315,10 +321,13 @@ class _Runner:
         known = made.info()[0]
         if pieces is not None:
             named = {known: pieces, **named}
+        given = named.pop(known, None)
+        takes = [name for name, *_ in chosen.inputs()]
         for name in named:
-            if name != known:
-                raise UsageError(f"'{name}' is not what the stream cuts", facts=(f"it cuts '{known}'",))
-        given = named.get(known)
+            if name not in takes:
+                raise UsageError(f"'{name}' is not what the stream takes", facts=(f"it cuts '{known}'",))
+        if len(takes) > 1:
+            made.give(self._given_to(chosen, named))
         given = [given] if hasattr(given, "ndim") else given
         limit = 0 if time_limit is None else _nanoseconds(time_limit)
         return Made(made, _answers, given, (top, cancel, limit, _on_host(tensors)))

@@ -143,16 +143,12 @@ nb::list answers_of(const Session& session, const MlioAnswers& answers, bool ten
   return out;
 }
 
-nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given, uint32_t top, const Cancel* cancel,
-                      uint64_t time_limit_ns, bool tensors) {
-  Inputs arrays;
-  std::list<MlcTensor> views;
-  std::vector<MlioGiven> inputs;
+GivenInputs::GivenInputs(const Pipeline& pipeline, nb::dict given) {
   const Port any;
   Port text;
   text.dtype = MLC_STR;
   for (auto [key, value] : given) {
-    MlioGiven& g = inputs.emplace_back(MlioGiven{});
+    MlioGiven& g = all.emplace_back(MlioGiven{});
     if (!key.is_none()) g.name = name_of(key);
     if (nb::isinstance<nb::bytes>(value)) {
       const auto file = nb::borrow<nb::bytes>(value);  // owned by the dict
@@ -163,10 +159,15 @@ nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given
       g.file = {file.data(), file.size()};
       g.gap_at = nb::cast<uint64_t>(ends[1]), g.gap = nb::cast<uint64_t>(ends[2]);
     } else {
-      views.push_back(arrays.add(g.name, pipeline.takes_text(g.name) ? text : any, value));
-      g.tensor = &views.back();
+      views_.push_back(arrays_.add(g.name, pipeline.takes_text(g.name) ? text : any, value));
+      g.tensor = &views_.back();
     }
   }
+}
+
+nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given, uint32_t top, const Cancel* cancel,
+                      uint64_t time_limit_ns, bool tensors) {
+  GivenInputs inputs(pipeline, given);
   const auto lock = session.use();
   Interruptible interruptible(cancel);
   auto run = sized<MlcRunOptions>();
@@ -180,7 +181,7 @@ nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given
   int code = MLC_OK;
   {
     const nb::gil_scoped_release unlocked;
-    code = mlio().run(pipeline.handle(), session.handle(), &options, inputs.data(), static_cast<uint32_t>(inputs.size()),
+    code = mlio().run(pipeline.handle(), session.handle(), &options, inputs.all.data(), static_cast<uint32_t>(inputs.all.size()),
                       &made, &error);
   }
   interruptible.check(error);

@@ -1,9 +1,12 @@
 // The pipelines of libmlio as Python holds them.
 #pragma once
 
+#include <list>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "inputs.h"
 #include "model.h"
 
 namespace mlrt {
@@ -16,7 +19,7 @@ class Pipeline {
 
   std::string name() const;
   uint32_t program() const;
-  nb::list inputs() const;   // (name, is_array, media types)
+  nb::list inputs() const;   // (name, is_array, media types, (first, last bytes))
   // The input of that name; null: the only one.
   bool takes_text(const char* name) const;
   nb::list outputs() const;  // (name, "array" | "classes" | "text")
@@ -30,6 +33,17 @@ class Pipeline {
 
 struct ReleaseAnswers {
   void operator()(MlioAnswers* a) const { mlio().answers_release(a); }
+};
+
+// Inputs of a pipeline by name: bytes of files, arrays and texts of the dict, which outlives this.
+class GivenInputs {
+ public:
+  GivenInputs(const Pipeline& pipeline, nb::dict given);
+  std::vector<MlioGiven> all;
+
+ private:
+  Inputs arrays_;
+  std::list<MlcTensor> views_;
 };
 
 // Answers as (name, kind, value): an array, [[(label or None, score, index)]], [(text, score)].

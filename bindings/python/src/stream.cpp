@@ -18,6 +18,13 @@ nb::tuple Stream::info() const {
   return nb::make_tuple(info.input, info.rate, info.hop, info.context, info.pads != 0);
 }
 
+void Stream::give(nb::dict given) {
+  GivenInputs inputs(*pipeline_, given);
+  const auto lock = session_->use();
+  MlioError* error = nullptr;
+  check(mlio().stream_give(handle_, inputs.all.data(), static_cast<uint32_t>(inputs.all.size()), &error), error);
+}
+
 void Stream::push(nb::handle samples) {
   Inputs arrays;
   Port sound;
@@ -67,6 +74,7 @@ void add_stream(nb::module_& m) {
   nb::class_<Stream>(m, "Stream")
       .def(nb::init<nb::object, nb::object>(), nb::arg("session"), nb::arg("pipeline"))
       .def("info", &Stream::info)
+      .def("give", &Stream::give, nb::arg("inputs"))
       .def("push", &Stream::push, nb::arg("samples"))
       .def("finish", &Stream::finish)
       .def("reset", &Stream::reset)

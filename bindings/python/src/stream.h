@@ -13,6 +13,8 @@ class Stream {
   ~Stream() { mlio().stream_release(handle_); }
 
   nb::tuple info() const;  // (input, rate, hop, context, pads)
+  // What all chunks are given beside the sound, by name.
+  void give(nb::dict given);
   void push(nb::handle samples);  // a dense array of f32
   void finish();
   void reset();

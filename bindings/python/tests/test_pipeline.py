@@ -178,6 +178,29 @@ class Chunks(unittest.TestCase):
             a, b = one.push(sound[at:at + 4]), other.push(-sound[at:at + 4])
             np.testing.assert_array_equal(a[0]["both"], -b[0]["both"])
 
+    def test_what_stands_beside_the_sound_is_given_once(self):
+        from onnx_file import model, node, port
+        (support.SCRATCH / "beside.onnx").write_bytes(model([node("Cast", ["language"], ["l"], to=1), node("Concat", ["x", "l"], ["y"], axis=0)],
+                                                            [port("x", "f32", [4]), port("language", "i64", [1])], [port("y", "f32", [5])]))
+        steps = [{"op": "decode_audio", "in": "speech", "channels": "first", "rate": 100, "out": "x"},
+                 {"op": "run", "program": "main", "in": {"x": "x", "language": "language"}, "out": {"y": "y"}}]
+        (support.SCRATCH / "beside.json").write_text(json.dumps({
+            "mlc_pipeline": 1, "inputs": {"language": {"accept": ["application/x-npy"]}, "speech": {"accept": ["audio/wav"]}},
+            "stream": {"input": "speech", "hop": 4, "last": "drop"}, "steps": steps, "outputs": ["y"]}))
+        beside = mlrt.open(support.container("beside", "--pipeline", str(support.SCRATCH / "beside.json")))
+        sound, three = (self.samples / 32768).astype(np.float32), np.array([3])
+        want = [[*sound[at:at + 4], 3] for at in range(0, 16, 4)]
+        np.testing.assert_array_equal([chunk["y"] for chunk in beside.stream(speech=sound, language=three)], want)
+        np.testing.assert_array_equal(beside.run(speech=self.wav(), language=three)["y"], want)
+        stream = beside.stream(language=three)
+        for _ in range(2):  # it stays when the stream is reset
+            np.testing.assert_array_equal([chunk["y"] for chunk in stream.push(sound)], want)
+            stream.reset()
+        with self.assertRaisesRegex(mlrt.InputMismatch, "language   missing"):
+            beside.stream()
+        with self.assertRaises(mlrt.UsageError):
+            beside.stream(language=three, tongue=three)
+
     def test_what_does_not_fit_is_told(self):
         with self.assertRaisesRegex(TypeError, "divided by 32768"):
             self.model.stream().push(self.samples)

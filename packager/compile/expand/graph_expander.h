@@ -72,7 +72,8 @@ class GraphExpander {
   void bind(const std::string& name, Item value) { values_[name] = std::move(value); }
   // The tokens i64 [1, n] that the graph gives when it is run again and again. `given`: its other inputs, which do not change, and the first tokens
   // if `generation` does not say them.
-  Result<Item> generate(const model::Graph& graph, const std::map<std::string, Item>& given, const Generation& generation, const std::string& label);
+  Result<Item> generate(const model::Graph& graph, const std::map<std::string, Item>& given, const Generation& generation, const std::optional<Sampling>& sampling,
+                        const std::string& label);
   // Expands all nodes; results are then asked for by value_of.
   Status expand(const model::Graph& graph);
   Result<Item> value_of(const std::string& name);

@@ -18,15 +18,31 @@ const pipeline::DecodeAudio& decoder_of(const pipeline::Pipeline& p) {
   return std::get<pipeline::DecodeAudio>(step->what);  // the parser has seen to it
 }
 
-// Is the input standard input, of which the pipeline takes WAV files?
-bool is_wav_to_come(const StreamWork& work) {
-  const std::vector<std::string> names = input_names(work.model, work.target);
-  if (work.input.specs.size() != 1 || names.empty()) return false;
-  const auto spec = io::parse_input_spec(work.input.specs[0], names);
-  if (!spec || spec->kind != io::InputSpec::Kind::File || spec->path != "-" || (!spec->name.empty() && spec->name != names[0])) return false;
+// What is given for the sound, without a name or by its own, and what is given beside it.
+struct GivenSpecs {
+  std::vector<std::string> sound;
+  InputOptions beside;
+};
+Result<GivenSpecs> given_specs(const StreamWork& work) {
+  const std::vector<std::string> names = input_names(work.model, work.target), texts = text_names(work.target);
+  GivenSpecs given{{}, work.input};
+  given.beside.specs.clear();
+  for (const std::string& text : work.input.specs) {
+    MLC_ASSIGN(const io::InputSpec spec, io::parse_input_spec(text, names, texts));
+    const bool is_beside = std::find(names.begin(), names.end(), spec.name) != names.end() && spec.name != pipeline_of(work).value(pipeline_of(work).stream->input).name;
+    (is_beside ? given.beside.specs : given.sound).push_back(text);
+  }
+  return given;
+}
+
+// Is the sound standard input, of which the pipeline takes WAV files?
+bool is_wav_to_come(const StreamWork& work, const GivenSpecs& given) {
+  if (given.sound.size() != 1) return false;
   const pipeline::Pipeline& p = pipeline_of(work);
-  const std::vector<std::string>& accept = p.value(p.stream->input).accept;
-  return std::find(accept.begin(), accept.end(), "audio/wav") != accept.end();
+  const pipeline::Value& input = p.value(p.stream->input);
+  const auto spec = io::parse_input_spec(given.sound[0], std::vector<std::string>{input.name});
+  if (!spec || spec->kind != io::InputSpec::Kind::File || spec->path != "-" || (!spec->name.empty() && spec->name != input.name)) return false;
+  return std::find(input.accept.begin(), input.accept.end(), "audio/wav") != input.accept.end();
 }
 
 // Everything of a chunk in one line.
@@ -109,38 +125,54 @@ Status check_stream(const StreamWork& work) {
   return ok();
 }
 
-Result<std::unique_ptr<StreamSound>> open_sound(const StreamWork& work, OpenFiles& files, InputMemory& memory) {
-  if (work.options.pcm.empty()) {
-    if (is_wav_to_come(work)) {
-      MLC_ASSIGN(std::unique_ptr<StreamSound> sound, sound_that_comes(files.inputs, decoder_of(pipeline_of(work))));
-      if (sound) return sound;
-    }
-    MLC_ASSIGN(std::vector<NamedTensor> inputs, make_inputs(work.model, work.target, work.input, files.inputs, memory));
-    for (NamedTensor& t : inputs)
-      if (t.name == pipeline_of(work).value(pipeline_of(work).stream->sound).name) return sound_of(std::move(t.tensor));
-    return Status(Code::Internal, "no step has made the sound");
-  }
+namespace {
+
+// Raw samples.
+Result<std::unique_ptr<StreamSound>> open_pcm(const StreamWork& work, const GivenSpecs& given, OpenFiles& files) {
   MLC_ASSIGN(const io::PcmFormat format, io::parse_pcm_format(work.options.pcm));
-  const std::vector<std::string> names = input_names(work.model, work.target);
-  if (work.input.specs.size() != 1)
-    return Status(Code::Usage, "--pcm is of one input, and there are {}", work.input.specs.size()).hint("--input - reads raw samples from standard input");
-  MLC_ASSIGN(const io::InputSpec spec, io::parse_input_spec(work.input.specs[0], names));
+  const std::string& name = pipeline_of(work).value(pipeline_of(work).stream->input).name;
+  if (given.sound.size() != 1)
+    return Status(Code::Usage, "--pcm is of one input, and there are {}", given.sound.size()).hint("--input - reads raw samples from standard input");
+  MLC_ASSIGN(const io::InputSpec spec, io::parse_input_spec(given.sound[0], std::vector<std::string>{name}));
   if (spec.kind != io::InputSpec::Kind::File || !spec.array.empty())
-    return Status(Code::Usage, "--pcm is of a file or of standard input, and '{}' is none", work.input.specs[0]).hint("--input FILE, or --input -");
-  if (!spec.name.empty() && spec.name != names[0])
-    return Status(Code::InputMismatch, 4001, "'{}' is no input of the pipeline", spec.name).fact("it has " + names[0]);
+    return Status(Code::Usage, "--pcm is of a file or of standard input, and '{}' is none", given.sound[0]).hint("--input FILE, or --input -");
+  if (!spec.name.empty() && spec.name != name) return Status(Code::InputMismatch, 4001, "'{}' is no input of the pipeline", spec.name).fact("it has " + name);
   MLC_ASSIGN(io::FileReader reader, files.inputs.reader(spec.path));
   return sound_of(std::move(reader), format, decoder_of(pipeline_of(work)));
 }
 
-Result<StreamDone> run_chunks(const StreamWork& work, StreamSound& sound, MlcSession* session, io::FileWriter* file) {
+}  // namespace
+
+Result<StreamInputs> open_inputs(const StreamWork& work, OpenFiles& files, InputMemory& memory) {
+  StreamInputs inputs;
+  MLC_ASSIGN(const GivenSpecs given, given_specs(work));
+  if (!work.options.pcm.empty()) {
+    MLC_ASSIGN(inputs.sound, open_pcm(work, given, files));
+  } else if (is_wav_to_come(work, given)) {
+    MLC_ASSIGN(inputs.sound, sound_that_comes(files.inputs, decoder_of(pipeline_of(work))));
+  }
+  if (inputs.sound) {
+    if (pipeline_of(work).inputs.size() > 1 || !given.beside.specs.empty()) {
+      MLC_ASSIGN(inputs.beside, make_inputs_beside_sound(work.model, work.target, given.beside, files.inputs, memory));
+    }
+    return inputs;
+  }
+  MLC_ASSIGN(std::vector<NamedTensor> all, make_inputs(work.model, work.target, work.input, files.inputs, memory));
+  for (NamedTensor& t : all)
+    if (t.name == pipeline_of(work).value(pipeline_of(work).stream->sound).name) inputs.sound = sound_of(std::move(t.tensor));
+    else inputs.beside.push_back(std::move(t));
+  return inputs.sound ? Result<StreamInputs>(std::move(inputs)) : Status(Code::Internal, "no step has made the sound");
+}
+
+Result<StreamDone> run_chunks(const StreamWork& work, StreamInputs inputs, MlcSession* session, io::FileWriter* file) {
   StreamDone done;
   SoundOutput output(file);
   MLC_ASSIGN(pipeline::AnswerBudget all, answer_budget(work.model, work.limits));
   const pipeline::Programs to_open = mlio::programs_of(work.model, session, nullptr, all, done.run_ns);
   MLC_ASSIGN(pipeline::StreamRun stream, pipeline::StreamRun::open(*work.target.pipeline, to_open, all));
+  MLC_RETURN_IF_ERROR(stream.give(std::move(inputs.beside), all));
   for (bool is_end = false; !is_end;) {
-    MLC_ASSIGN(const std::span<const float> piece, sound.next());
+    MLC_ASSIGN(const std::span<const float> piece, inputs.sound->next());
     is_end = piece.empty();
     done.samples += piece.size();
     if (is_end) stream.finish();

@@ -35,7 +35,11 @@ struct StreamDone {
 // Reads the sound and runs the chunks of it on the session. InputMismatch where there is none. `file`: of the sound that is made, null
 // where none is written.
 class StreamSound;
-Result<std::unique_ptr<StreamSound>> open_sound(const StreamWork& work, OpenFiles& files, InputMemory& memory);
-Result<StreamDone> run_chunks(const StreamWork& work, StreamSound& sound, MlcSession* session, io::FileWriter* file);
+struct StreamInputs {
+  std::unique_ptr<StreamSound> sound;
+  std::vector<NamedTensor> beside;  // what all chunks are given
+};
+Result<StreamInputs> open_inputs(const StreamWork& work, OpenFiles& files, InputMemory& memory);
+Result<StreamDone> run_chunks(const StreamWork& work, StreamInputs inputs, MlcSession* session, io::FileWriter* file);
 
 }  // namespace mlc::cli

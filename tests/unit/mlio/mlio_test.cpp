@@ -556,6 +556,19 @@ TEST_CASE("A sound in pieces of any size gives the same chunks, behind a failure
     mlio().error_release(error), error = nullptr;
     REQUIRE(mlio().stream_reset(stream) == MLC_OK);
   }
+  // The pipeline takes nothing beside the sound.
+  MlioGiven given{};
+  given.name = "language", given.file = {"x", 1};
+  CHECK(mlio().stream_give(stream, nullptr, 0, &error) == MLC_OK);
+  CHECK(mlio().stream_give(stream, &given, 1, &error) == MLC_INPUT_MISMATCH);
+  CHECK(std::string(mlio().error_fact(error, 0)) == "'language' is no input of the pipeline");
+  mlio().error_release(error), error = nullptr;
+  given.name = "speech";
+  CHECK(mlio().stream_give(stream, &given, 1, &error) == MLC_INPUT_MISMATCH);
+  CHECK(std::string(mlio().error_fact(error, 0)) == "'speech' is the sound of the stream, which comes in pieces");
+  mlio().error_release(error), error = nullptr;
+  CHECK(mlio().stream_give(stream, nullptr, 1, &error) == MLC_USAGE);
+  mlio().error_release(error), error = nullptr;
   mlio().stream_release(stream);
   mlio().release(pipeline);
 
