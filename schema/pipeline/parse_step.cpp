@@ -445,7 +445,7 @@ void read_sample(ObjectReader& r, Generate& s) {
   if (!v) return;
   if (!v->is(Json::Kind::Object)) return r.wrong(*v, "sample", "is not {\"temperature\", \"top_k\", \"top_p\", \"seed\"}");
   ObjectReader one(*v, "'sample' of generate", r.problems());
-  Generate::Sampling& sampling = s.sampling.emplace();
+  Generate::Sampling& sampling = *(s.sampling = Generate::Sampling());
   const Json* temperature = one.required("temperature");
   sampling.temperature = one.number(temperature, "temperature");
   if (temperature && !(sampling.temperature >= kLeastTemperature && sampling.temperature <= kMostTemperature))
