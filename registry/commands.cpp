@@ -167,7 +167,7 @@ void add_registry_commands(cli::Program& program) {
     pull.add_option("--from", flags->from, "a container that is here: what it has of the new one is not fetched");
     pull.add_flag("--keep-host", flags->keep_host, "leave out what this machine cannot run; root and signatures stay, mlpack fill puts it back");
     pull.add_option("--policy", flags->policy, "trust policy; default: your own");
-    pull.add_flag("--force", flags->force, "replace an output that is no container");
+    pull.add_flag("-f,--force", flags->force, "replace an output that is no container");
     add_client_options(pull, *flags);
     set_run(pull, flags, run_pull);
   }

@@ -88,9 +88,13 @@ def keys_in_production_do_what_their_page_says():
     follow("production.md", 4)
 
 
+def files_change_as_their_page_says():
+    follow("updates.md", 5)
+
+
 def the_tutorial_has_two_pages():
     words = len(text_of("tutorial.md").split())
     assert words < 1300, f"{words} words"
 
 
-main([the_tutorial_can_be_followed, keys_in_production_do_what_their_page_says, the_tutorial_has_two_pages])
+main([the_tutorial_can_be_followed, keys_in_production_do_what_their_page_says, files_change_as_their_page_says, the_tutorial_has_two_pages])
