@@ -142,28 +142,16 @@ def a_damaged_file_is_not_pushed(t):
 
 def wrong_bytes_are_asked_for_once_more(t):
     with Pushed(t) as p:
-        def wrong(request):
-            if not p.is_blob(request):
-                return False
-            data = bytearray(p.data)
-            data[1_500_000] ^= 1
-            return p.registry.answer_bytes(request, bytes(data))
-        p.registry.faults.append(once(lambda request: (request.headers.get("Range") or "").startswith("bytes=65536-") and wrong(request)))
+        p.registry.faults.append(once(lambda request: (request.headers.get("Range") or "").startswith("bytes=65536-") and p.answer_wrong(request)))
         assert p.pull()["requests"] == 4
         p.registry.faults.clear()
-        p.fails(wrong, 12, "also when it was asked for once more")
+        p.fails(p.answer_wrong, 12, "also when it was asked for once more")
 
 
 def wrong_bytes_in_what_is_signed_are_refused(t):
     with Pushed(t) as p:
         for offset in (0, 70, 9000, len(p.data) - 100, len(p.data) - 800):
-            def wrong(request):
-                if not p.is_blob(request):
-                    return False
-                data = bytearray(p.data)
-                data[offset] ^= 1
-                return p.registry.answer_bytes(request, bytes(data))
-            p.registry.faults.append(wrong)
+            p.registry.faults.append(lambda request, offset=offset: p.answer_wrong(request, offset))
             answer = p.pull(code=(4, 12))
             p.registry.faults.clear()
             assert answer["message"], answer
@@ -355,17 +343,10 @@ def an_update_moves_what_is_new_only(t):
 def files_of_strangers_come_whole_and_are_read_without_privileges(t):
     with Pushed(t, sign=False) as p:
         assert p.pull()["id"] == "acme/sample"
-
-        def wrong(request):
-            if not p.is_blob(request):
-                return False
-            data = bytearray(p.data)
-            data[1_500_000] ^= 1
-            return p.registry.answer_bytes(request, bytes(data))
-        p.registry.faults.append(once(lambda request: not (request.headers.get("Range") or "").startswith("bytes=0-") and wrong(request)))
+        p.registry.faults.append(once(lambda request: not (request.headers.get("Range") or "").startswith("bytes=0-") and p.answer_wrong(request)))
         p.pull()
         p.registry.faults.clear()
-        p.fails(lambda request: not (request.headers.get("Range") or "").startswith("bytes=0-") and wrong(request), 12, "once more")
+        p.fails(lambda request: not (request.headers.get("Range") or "").startswith("bytes=0-") and p.answer_wrong(request), 12, "once more")
         manifest = json.loads(p.registry.manifests[REPOSITORY]["2"][1])
         del manifest["annotations"]
         for offset in (8300, 8400, 8600, 9000, 40_000, 66_000, 1_500_000, len(p.data) - 40):  # the digest of the blob is right, the container is not

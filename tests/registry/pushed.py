@@ -46,6 +46,14 @@ class Pushed:
     def is_blob(self, request):
         return request.verb == "GET" and request.path.endswith(self.blob)
 
+    def answer_wrong(self, request, offset=1_500_000):
+        """The bytes that were asked for, one bit of the file turned."""
+        if not self.is_blob(request):
+            return False
+        data = bytearray(self.data)
+        data[offset] ^= 1
+        return self.registry.answer_bytes(request, bytes(data))
+
     def pull(self, *flags, code=0, reference=None):
         before = names(self.t)
         answer = self.t.json("mlpack", "pull", reference or self.reference, "-o", "o.mlc", *flags, code=code, stderr=None)

@@ -54,6 +54,11 @@ void add_resign_flags(const Command& command, Resign& resign) {
   command.add_flag("--no-sign", resign.no_sign, "leave the container unsigned");
 }
 
+void add_output_flags(const Command& command, std::string& output, bool& force) {
+  command.add_option("-o,--output", output, "where to write; default: the file itself");
+  command.add_flag("-f,--force", force, "overwrite an output that is no container");
+}
+
 template <class Options>
 struct Asked {
   Options options;
@@ -66,8 +71,7 @@ void add_thin(Program& program) {
                                            "  mlpack thin cat.mlc --keep x86-64-v3 -o cat-thin.mlc\n  mlpack thin cat.mlc --keep x86-64-v3,armv8-a -o cat-two.mlc\n", asked->as_json);
   thin.add_option("file", asked->options.file, "container").required();
   thin.add_option("--keep", asked->options.keep, "variants that stay, separated by commas; the portable one always does").separated_by(',').required();
-  thin.add_option("-o,--output", asked->options.output, "where to write; default: the file itself");
-  thin.add_flag("-f,--force", asked->options.force, "overwrite an output that is no container");
+  add_output_flags(thin, asked->options.output, asked->options.force);
   thin.on_run([asked] {
     const auto run = [&]() -> Result<Report> {
       MLC_ASSIGN(const CopyResult result, thin_container(asked->options));
@@ -83,8 +87,7 @@ void add_fill(Program& program) {
                                            "  mlpack fill cat-thin.mlc --from cat.mlc\n  mlpack fill cat-thin.mlc --from cat.mlc -o cat-full.mlc\n", asked->as_json);
   fill.add_option("file", asked->options.file, "container that was thinned").required();
   fill.add_option("--from", asked->options.from, "a copy of the same container that has what is absent").required();
-  fill.add_option("-o,--output", asked->options.output, "where to write; default: the file itself");
-  fill.add_flag("-f,--force", asked->options.force, "overwrite an output that is no container");
+  add_output_flags(fill, asked->options.output, asked->options.force);
   fill.on_run([asked] {
     const auto run = [&]() -> Result<Report> {
       MLC_ASSIGN(const CopyResult result, fill_container(asked->options));
@@ -103,9 +106,8 @@ void add_relabel(Program& program) {
   relabel.add_option("--labels", o.labels, "[NAME=]FILE: lines in place of the labels or characters that the pipeline calls NAME (repeatable)");
   relabel.add_option("--pipeline", o.pipeline, "pipeline.json in place of the one inside, if what is compiled is the same");
   relabel.add_option("--metadata", o.metadata, "KEY=VALUE: id, version, title or licence (repeatable)");
-  relabel.add_option("-o,--output", o.output, "where to write; default: the file itself");
+  add_output_flags(relabel, o.output, o.force);
   add_resign_flags(relabel, o.resign);
-  relabel.add_flag("-f,--force", o.force, "overwrite an output that is no container");
   relabel.on_run([asked] {
     const auto run = [&]() -> Result<Report> {
       MLC_ASSIGN(const Relabelled result, relabel_container(asked->options));
@@ -162,9 +164,8 @@ void add_add(Program& program) {
   add.add_option("--from", flags->model.path, "the model that the container was built from; default: the program that it keeps");
   add.add_option("--pipeline", o.build.pipeline_path, "with --from: the pipeline that it was built with, if it was");
   add_compile_flags(add, flags->model);
-  add.add_option("-o,--output", o.output, "where to write; default: the file itself");
+  add_output_flags(add, o.output, o.force);
   add_resign_flags(add, o.resign);
-  add.add_flag("-f,--force", o.force, "overwrite an output that is no container");
   add.on_run([flags] { return finish("add", flags->as_json, run_add(*flags)); });
 }
 
@@ -174,8 +175,7 @@ void add_apply(Program& program) {
                                             "  mlpack apply cat-1.mlc cat.mld -o cat-2.mlc\n  mlpack apply cat.mlc cat.mld\n", asked->as_json);
   apply.add_option("file", asked->options.file, "container that the delta is for: the first one of mlpack diff --delta").required();
   apply.add_option("delta", asked->options.delta, "what mlpack diff --delta wrote").required();
-  apply.add_option("-o,--output", asked->options.output, "where to write; default: the file itself");
-  apply.add_flag("-f,--force", asked->options.force, "overwrite an output that is no container");
+  add_output_flags(apply, asked->options.output, asked->options.force);
   apply.on_run([asked] {
     const auto run = [&]() -> Result<Report> {
       MLC_ASSIGN(const ApplyResult result, apply_delta(asked->options));
@@ -215,9 +215,8 @@ void add_upgrade(Program& program) {
   const Command upgrade = program.add_command("upgrade", "write a container anew in the form of this mlpack",
                                               "  mlpack upgrade cat.mlc -o cat-new.mlc\n  mlpack upgrade cat.mlc --key release.pem\n", asked->as_json);
   upgrade.add_option("file", asked->options.file, "container").required();
-  upgrade.add_option("-o,--output", asked->options.output, "where to write; default: the file itself");
+  add_output_flags(upgrade, asked->options.output, asked->options.force);
   add_resign_flags(upgrade, asked->options.resign);
-  upgrade.add_flag("-f,--force", asked->options.force, "overwrite an output that is no container");
   upgrade.on_run([asked] {
     const auto run = [&]() -> Result<Report> {
       MLC_ASSIGN(const Upgraded result, upgrade_container(asked->options));
