@@ -6,10 +6,13 @@ check_pie_supported()
 # Checks of the C library's copies; they need optimisation.
 add_compile_definitions($<$<NOT:$<CONFIG:Debug>>:_FORTIFY_SOURCE=2>)
 
+set(MLC_HARDENING)  # the options that are added, for what need not have them
 function(mlc_harden variable flag)
   check_cxx_compiler_flag(${flag} ${variable})
   if(${variable})
     add_compile_options(${flag})
+    list(APPEND MLC_HARDENING ${flag})
+    set(MLC_HARDENING ${MLC_HARDENING} PARENT_SCOPE)
   endif()
 endfunction()
 mlc_harden(MLC_HAS_STACK_PROTECTOR -fstack-protector-strong)

@@ -100,7 +100,7 @@ TEST_CASE("Text from a file is shown without control characters") {
   CHECK(quoted("a\nb\x1b[2J\"\\") == "\"a\\x0ab\\x1b[2J\\x22\\x5c\"");
   CHECK(quoted("gr\xC3\xBC\xC3\x9F") == "\"gr\xC3\xBC\xC3\x9F\"");
   CHECK(quoted("\xFF") == "\"\\xff\"");
-  CHECK(quoted(std::string(1000, 'a')).size() < 100);
+  CHECK(format::quoted(std::string(1000, 'a')).size() < 100);
   CHECK(is_clean_text("gr\xC3\xBC\xC3\x9F", 255));
   for (const char* bad : {"a\tb", "\x7f", "\xC2\x85", "\xE2\x80\xA8", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xC3",
                           "\xC0\xAF", "\xE2\x80\xAE"})
