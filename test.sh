@@ -85,7 +85,7 @@ run() {
   echo "== $preset: ${*:-${select[*]:-all tests}}"
   cmake --build --preset "$preset" ${targets:+--target "${targets[@]}"} -- -k 0 ||
     { failure "the build of $preset failed"; return; }
-  ctest --test-dir "build/$preset" -V -j "$(nproc)" --timeout 1500 "${select[@]}" >"$log" 2>&1 ||
+  ctest --test-dir "build/$preset" -V -j "$(nproc)" --timeout 3000 "${select[@]}" >"$log" 2>&1 ||
     failed_tests "$log" "$preset" | tee -a "$failures"
   grep -E '^ *[0-9]+/[0-9]+ Test|tests passed|tests failed out of' "$log"
   grep -q '^No tests were found' "$log" && failure "$preset has no such test: $* (ctest --test-dir build/$preset -N lists them)"

@@ -46,6 +46,7 @@ void add(std::vector<Step>& steps, Draft& draft, StepKind kind, uint32_t a = 0, 
     case StepKind::PieceMeta:
     case StepKind::PieceSuffix:
     case StepKind::TextStrip:
+    case StepKind::FrontStrip:
     case StepKind::Count: break;
   }
 }

@@ -285,7 +285,8 @@ class Maker {
     const NormalizerSpec& spec = file_.normalizer;
     auto& steps = draft_.decoder;
     step(steps, StepKind::PieceFallback, 1, "", "");
-    if (spec.dummy_prefix || spec.remove_extra) step(steps, StepKind::TextStrip, spec.remove_extra ? kNone : 1, kMeta, "");
+    if (spec.remove_extra) step(steps, StepKind::FrontStrip, 0, kMeta, "");
+    else if (spec.dummy_prefix) step(steps, StepKind::TextStrip, 1, kMeta, "");
     step(steps, StepKind::PieceReplace, 0, kMeta, " ");
   }
 

@@ -196,6 +196,12 @@ void Decoder::apply(const Step& step, State& state, std::string token, Tokens& o
       }
       break;
     }
+    case StepKind::FrontStrip: {
+      uint64_t once = state.holds ? 0 : 1;
+      strip_front(token, text, once);
+      state.holds |= !token.empty();
+      break;
+    }
     default: break;  // Compiled::open lets none of them in
   }
   out.push_back(std::move(token));

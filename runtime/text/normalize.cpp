@@ -292,6 +292,7 @@ void apply(const Compiled& tokenizer, const Step& step, std::span<const uint32_t
     case StepKind::PieceMeta:
     case StepKind::PieceSuffix:
     case StepKind::TextStrip:
+    case StepKind::FrontStrip:
     case StepKind::Count: break;  // Compiled::open lets none of them in
   }
 }

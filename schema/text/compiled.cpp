@@ -49,7 +49,7 @@ class Opener {
     MLC_RETURN_IF_ERROR(byte_tokens());
     MLC_RETURN_IF_ERROR(steps(Section::Normalizer, StepKind::Remove, StepKind::Bytes, c_.normalizer_));
     MLC_RETURN_IF_ERROR(steps(Section::Splitter, StepKind::Replace, StepKind::PrependMissing, c_.splitter_));
-    MLC_RETURN_IF_ERROR(steps(Section::Decoder, StepKind::PieceWords, StepKind::TextStrip, c_.decoder_));
+    MLC_RETURN_IF_ERROR(steps(Section::Decoder, StepKind::PieceWords, StepKind::FrontStrip, c_.decoder_));
     MLC_RETURN_IF_ERROR(pieces());
     static std::atomic<uint64_t> opened = 0;
     c_.number_ = ++opened;

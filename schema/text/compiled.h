@@ -99,6 +99,7 @@ enum class StepKind : uint32_t {
   PieceMeta,     // `text` becomes a blank, or nothing in the first token with a
   PieceSuffix,   // `text` becomes a blank, or nothing in the last token
   TextStrip,     // at most `a` times `text` at the begin of the whole, `b` times at its end
+  FrontStrip,    // `text` once at the begin of each token, until one has something behind it
   Count
 };
 enum class Behaviour : uint32_t { Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous };

@@ -13,11 +13,6 @@ namespace {
 
 using llvm::Intrinsic::ID;
 
-unsigned lanes_of(llvm::Value* v) {
-  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
-  return vector ? vector->getNumElements() : 1;
-}
-
 // Of one width: 4, 8 or 16 lanes of the accumulator.
 ID by_lanes(unsigned lanes, ID four, ID eight, ID sixteen) { return lanes == 4 ? four : lanes == 8 ? eight : sixteen; }
 

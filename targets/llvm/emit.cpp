@@ -17,7 +17,7 @@ namespace mlc::targets {
 namespace {
 
 // One kernel, compiled. What a store keeps of it are two numbers of 8 bytes, little-endian, then the object.
-struct Code {
+struct CompiledKernel {
   uint64_t scratch = 0;      // bytes that it needs
   uint64_t large_frame = 0;  // bytes of its frame where that is larger than it may be
   std::vector<char> object;
@@ -30,9 +30,9 @@ struct Code {
     out.insert(out.end(), data.begin(), data.end());
     return out;
   }
-  static std::optional<Code> of(std::span<const std::byte> bytes) {
+  static std::optional<CompiledKernel> of(std::span<const std::byte> bytes) {
     if (bytes.size() < 16) return std::nullopt;
-    Code code;
+    CompiledKernel code;
     for (unsigned k = 0; k < 8; ++k) {
       code.scratch |= static_cast<uint64_t>(bytes[k]) << (8 * k);
       code.large_frame |= static_cast<uint64_t>(bytes[8 + k]) << (8 * k);
@@ -45,7 +45,7 @@ struct Code {
 std::unique_ptr<Frame> make_frame(const Target& target) { return is_ptx(target) ? make_gpu_frame() : make_cpu_frame(); }
 
 // One kernel in a module of its own, so that its bytes depend on nothing else.
-Result<Code> compile_kernel(ObjectCompiler& compiler, const Target& target, const loop::Kernel& kernel, const std::string& symbol) {
+Result<CompiledKernel> compile_kernel(ObjectCompiler& compiler, const Target& target, const loop::Kernel& kernel, const std::string& symbol) {
   const Abilities abilities = abilities_of(target);
   llvm::LLVMContext context;
   llvm::Module module("kernel", context);
@@ -54,7 +54,7 @@ Result<Code> compile_kernel(ObjectCompiler& compiler, const Target& target, cons
   KernelEmitter emitter(module, abilities, *frame);
   MLC_RETURN_IF_ERROR(emitter.emit(kernel, symbol));
   MLC_ASSIGN(ObjectCompiler::Object object, compiler.compile(module));
-  return Code{emitter.scratch_bytes(), object.large_frame, std::move(object.bytes)};
+  return CompiledKernel{emitter.scratch_bytes(), object.large_frame, std::move(object.bytes)};
 }
 
 // All kernels, by number, on several threads. Each takes the next one that nobody has taken, so after a failure all before it
@@ -64,7 +64,7 @@ class KernelCompiler {
   KernelCompiler(const Target& target, std::span<const loop::Kernel> kernels, const std::vector<std::string>& symbols, const EmitOptions& options)
       : target_(target), kernels_(kernels), symbols_(symbols), options_(options), code_(kernels.size()) {}
 
-  Result<std::vector<Code>> run() {
+  Result<std::vector<CompiledKernel>> run() {
     const unsigned threads = options_.threads ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
     run_on_threads(static_cast<unsigned>(std::min<size_t>(kernels_.size(), threads)), [this] { work(); });
     if (failed_ < kernels_.size()) return std::move(failure_);
@@ -90,7 +90,7 @@ class KernelCompiler {
   Status one(size_t k, Compilers& compilers) {
     if (options_.store)
       if (const auto kept = options_.store->find(options_.keys[k]))
-        if (auto code = Code::of(*kept)) {
+        if (auto code = CompiledKernel::of(*kept)) {
           code_[k] = std::move(*code);
           return ok();
         }
@@ -108,7 +108,7 @@ class KernelCompiler {
   const std::span<const loop::Kernel> kernels_;
   const std::vector<std::string>& symbols_;
   const EmitOptions& options_;
-  std::vector<Code> code_;  // each by the thread that took its number
+  std::vector<CompiledKernel> code_;  // each by the thread that took its number
   std::atomic<size_t> next_ = 0, done_ = 0;
   std::atomic<bool> stop_ = false;
   std::mutex mu_;  // guards the two below
@@ -168,16 +168,16 @@ std::vector<std::string> kernel_symbols(size_t count, const EmitOptions& options
 Result<std::vector<std::string>> emit_texts(const Target& target, std::span<const loop::Kernel> kernels, const std::vector<std::string>& symbols,
                                             const EmitOptions& options) {
   initialize_llvm();
-  MLC_ASSIGN(const std::vector<Code> compiled, KernelCompiler(target, kernels, symbols, options).run());
+  MLC_ASSIGN(const std::vector<CompiledKernel> compiled, KernelCompiler(target, kernels, symbols, options).run());
   std::vector<std::string> texts;
-  for (const Code& code : compiled) texts.emplace_back(code.object.begin(), code.object.end());
+  for (const CompiledKernel& code : compiled) texts.emplace_back(code.object.begin(), code.object.end());
   return texts;
 }
 
 Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>& large, const EmitOptions& options) {
   initialize_llvm();
   const std::vector<std::string> symbols = kernel_symbols(kernels.size(), options);
-  MLC_ASSIGN(std::vector<Code> compiled, KernelCompiler(target, kernels, symbols, options).run());
+  MLC_ASSIGN(std::vector<CompiledKernel> compiled, KernelCompiler(target, kernels, symbols, options).run());
   Module out;
   std::vector<std::vector<char>> objects;
   for (size_t k = 0; k < compiled.size(); ++k) {

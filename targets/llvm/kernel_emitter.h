@@ -35,6 +35,12 @@ Abilities abilities_of(const Target& target);
 // Its code is text for the assembler in NVIDIA's driver.
 inline bool is_ptx(const Target& target) { return target.is_device() && !target.llvm_triple.empty(); }
 
+// Of a vector; 1 of a scalar.
+inline unsigned lanes_of(const llvm::Value* v) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+  return vector ? vector->getNumElements() : 1;
+}
+
 // Attribute of a function for which LLVM shall not move values out of loops: "innermost", "none" (loop::Hoisting).
 inline constexpr char kHoistingAttribute[] = "mlc-hoisting";
 

@@ -10,15 +10,6 @@ namespace mlc::targets {
 using llvm::Value;
 using ID = llvm::Intrinsic::ID;
 
-namespace {
-
-unsigned lanes_of(Value* v) {
-  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
-  return vector ? vector->getNumElements() : 1;
-}
-
-}  // namespace
-
 // a > b ? a : b (or with <) without a test for NaN. As a select LLVM would merge it with the one for NaN behind it, into two
 // compares, a disjunction of masks and a blend. Null: there is no such instruction of this width.
 llvm::Value* KernelEmitter::x86_min_max(bool is_min, Value* a, Value* b) {

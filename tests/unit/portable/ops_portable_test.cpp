@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "base/sanitized.h"
 #include "loaders/portable/program.h"
 #include "targets/target.h"
 #include "tests/unit/targets/op_cases.h"
@@ -43,7 +44,11 @@ void check_all(uint16_t lanes) {
 }
 
 TEST_CASE("every operation on every type gives the reference's answer in portable code") {
+#ifdef MLC_ADDRESS_SANITIZER  // the least and the most: answers are for the build without
+  for (uint16_t lanes : {1, 64}) check_all(lanes);
+#else
   for (uint16_t lanes : {1, 4, 16, 64}) check_all(lanes);
+#endif
 }
 
 }  // namespace

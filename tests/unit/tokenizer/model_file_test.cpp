@@ -133,3 +133,12 @@ TEST_CASE("a symbol of the user that the charsmap changes somewhere is refused, 
   for (int i = 0; i < 1000; ++i) many += long_field(1, long_field(1, std::string(1000, 'a') + std::to_string(i)) + number_field(3, 4));
   CHECK(why_not(file(1024, many)).find("takes more than 67108864 steps") != std::string::npos);
 }
+
+TEST_CASE("each token in front loses one blank, until one has something behind it") {
+  const auto made = make(pieces() + piece("\u2581\u2581", 0, 4));
+  CHECK(*text::decode(made.tokenizer, Ids{2, 2, 6}, false, 100) == "a");
+  CHECK(*text::decode(made.tokenizer, Ids{8, 3}, false, 100) == " a");
+  CHECK(*text::decode(made.tokenizer, Ids{2, 1, 8, 6}, false, 100) == "  a");
+  const auto one = make(pieces() + piece("\u2581\u2581", 0, 4) + bytes_field(3, number_field(4, 0)));
+  CHECK(*text::decode(one.tokenizer, Ids{2, 8, 3}, false, 100) == "  a");
+}
