@@ -46,6 +46,11 @@ class Decision {
     return std::move(verdict_);
   }
 
+  SignatureReport key(const PublicKey& key, const std::string& model_id) && {
+    consider(model_id, 0, 0);
+    return judge(CheckedSignature{key, true});
+  }
+
   Verdict model(const Verdict& signer, const ModelFacts& facts) && {
     verdict_ = signer;
     if (authentication_.is_signed()) {
@@ -337,6 +342,13 @@ Verdict decide_model(const Verdict& signer, const Authentication& authentication
   Verdict verdict = Decision(authentication, trust, options).model(signer, facts);
   if (!trust.binding()) return verdict;
   return stricter(std::move(verdict), Decision(authentication, *trust.binding(), options).model(signer, facts));
+}
+
+SignatureReport judge_key(const PublicKey& key, const std::string& model_id, const Authentication& authentication, const TrustSet& trust,
+                          const DecideOptions& options) {
+  SignatureReport report = Decision(authentication, trust, options).key(key, model_id);
+  if (!trust.binding() || report.status != SignatureStatus::Ok) return report;
+  return Decision(authentication, *trust.binding(), options).key(key, model_id);
 }
 
 NativeCode native_code_before_manifest(const Verdict& signer, const Authentication& authentication,

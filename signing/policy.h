@@ -231,6 +231,10 @@ struct Verdict {
 [[nodiscard]] Verdict decide_model(const Verdict& signer, const Authentication& authentication, const ModelFacts& facts,
                                    const TrustSet& trust, const DecideOptions& options);
 
+// What this trust says of a key that signed something else about the model: a statement beside the file.
+[[nodiscard]] SignatureReport judge_key(const PublicKey& key, const std::string& model_id, const Authentication& authentication,
+                                        const TrustSet& trust, const DecideOptions& options);
+
 // What is known after step 2 of what native code may do, for who keeps files away from its privileges until it knows. Never
 // and Certain hold whatever the manifest says, unless step 3 refuses the file. `signer` is the verdict of step 2.
 enum class NativeCode : uint8_t { Never, Depends, Certain };

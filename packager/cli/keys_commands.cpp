@@ -6,9 +6,11 @@
 #include "base/counted.h"
 #include "base/cli/program.h"
 #include "base/cli/report.h"
+#include "packager/cli/attest/attest_ops.h"
 #include "packager/cli/inspect_json.h"
 #include "packager/cli/signing_ops.h"
 #include "runtime/trust/trust_command.h"
+#include "signing/file.h"
 
 namespace mlc::cli {
 
@@ -49,7 +51,21 @@ Result<uint64_t> parse_date(const std::string& text) {
 
 struct GivenSign : Given<SignOptions> {
   std::string emit_input;
+  bool oms = false;
 };
+
+// An OpenSSF model signature beside the container, which stays as it is.
+Result<Report> signed_for_others(const GivenSign& given) {
+  const SignOptions& options = given.options;
+  if (!given.emit_input.empty() || !options.attach.empty() || !given.text.empty() || options.replace)
+    return Status(Code::Usage, "--oms writes a signature beside the file: --emit-input, --attach, --not-after and --replace belong to the one inside of it");
+  MLC_ASSIGN(const AttestResult result, attest({.file = options.file, .kind = AttestKind::Oms, .key_file = options.key_file, .passphrase = options.passphrase,
+                                                .output = options.output, .builder_id = {}, .bare = false, .force = options.force}));
+  Report report;
+  report.text = "signed   " + options.file + "   in " + result.output + "   by " + result.key_name + "\n";
+  report.json = {{"file", result.output}, {"root", root_name(result.root)}, {"key", result.key_name}, {"key_id", result.key_id}, {"signatures", 1}};
+  return report;
+}
 
 Result<Report> emitted(const GivenSign& given) {
   if (!given.options.attach.empty()) return Status(Code::Usage, "--emit-input writes what is to be signed, --attach takes the signature: one of the two");
@@ -62,6 +78,7 @@ Result<Report> emitted(const GivenSign& given) {
 }
 
 Result<Report> run_sign(GivenSign& given) {
+  if (given.oms) return signed_for_others(given);
   if (!given.text.empty()) {
     MLC_ASSIGN(const uint64_t seconds, parse_date(given.text));
     given.options.not_after = seconds;
@@ -81,11 +98,25 @@ Result<Report> run_sign(GivenSign& given) {
   return report;
 }
 
-Result<Report> verified(const Given<VerifyOptions>& given, SealedContainer& sealed, const signing::TrustSet& trust) {
-  MLC_ASSIGN(const VerifyResult result, verify_container(sealed, trust, given.options));
+// A line and an entry for each statement beside the file.
+std::string tell_bundles(const VerifyResult& result, Json& list) {
+  std::string lines;
+  for (const BundleAnswer& bundle : result.bundles) {
+    Json entry = {{"file", bundle.path}, {"ok", bundle.status.ok()}};
+    if (!bundle.predicate_type.empty()) entry["predicate"] = bundle.predicate_type;
+    if (!bundle.key.empty()) entry["key"] = bundle.key, entry["key_id"] = bundle.key_id;
+    if (!bundle.status.ok()) entry["error"] = to_json(bundle.status);
+    list.push_back(std::move(entry));
+    lines += "  statement  " + (bundle.status.ok() ? printable(bundle.predicate_type) + "  by " + bundle.key + "  " + bundle.path : printable(bundle.status.message)) + "\n";
+  }
+  return lines;
+}
+
+Result<Report> verified(const Given<VerifyOptions>& given, SealedContainer& sealed, const signing::TrustSet& trust, const std::vector<BundleText>& bundles) {
+  MLC_ASSIGN(const VerifyResult result, verify_container(sealed, trust, given.options, bundles));
   const signing::Verdict& verdict = result.verdict;
   Report report;
-  Json signatures = Json::array(), problems = Json::array();
+  Json signatures = Json::array(), problems = Json::array(), statements = Json::array();
   std::string lines;
   for (const signing::SignatureReport& signature : verdict.signatures) {
     const std::string name = signature.name.empty() ? signature.key_id : signature.name;
@@ -97,6 +128,7 @@ Result<Report> verified(const Given<VerifyOptions>& given, SealedContainer& seal
     if (&problem != &result.problems.front())
       lines += "  damaged    " + problem.message + "\n";  // the first is the error
   }
+  lines += tell_bundles(result, statements);
   for (const std::string& warning : verdict.warnings) lines += "  warning    " + warning + "\n";
   report.text = given.options.file + "   " + result.model_id + " version " + std::to_string(result.model_version) +
                 "\n  root       " + root_name(result.root) + "\n  verdict    " + verdict.reason + "\n" + lines;
@@ -106,6 +138,7 @@ Result<Report> verified(const Given<VerifyOptions>& given, SealedContainer& seal
                  {"version", std::to_string(result.model_version)}, {"trust", name_of(verdict.trust)},
                  {"reason", verdict.reason}, {"signatures", signatures}, {"problems", problems},
                  {"warnings", verdict.warnings}, {"deep", given.options.deep}};
+  if (!statements.empty()) report.json["statements"] = statements;
   if (result.not_after != 0) report.json["not_after"] = exact(result.not_after);
   report.failure = result.outcome;
   return report;
@@ -114,8 +147,10 @@ Result<Report> verified(const Given<VerifyOptions>& given, SealedContainer& seal
 int run_verify(const Given<VerifyOptions>& given) {
   const auto trust = trust_for(given.options);
   if (!trust.ok()) return finish("verify", given.as_json, trust.status());
+  std::vector<BundleText> bundles;
+  for (const std::string& path : given.options.bundles) bundles.push_back({path, signing::read_small_file(path, signing::kMaxBundle)});
   return look({.name = "verify", .as_json = given.as_json, .trust = trust, .paths = {given.options.file}},
-              [&](std::vector<SealedContainer>& sealed) { return verified(given, sealed[0], *trust); });
+              [&](std::vector<SealedContainer>& sealed) { return verified(given, sealed[0], *trust, bundles); });
 }
 
 template <class Given>
@@ -148,8 +183,9 @@ void add_keys_commands(Program& program) {
     sign.add_option("--attach", given->options.attach, "add this file's signature, which was made elsewhere");
     sign.add_option("-o,--output", given->options.output, "where to write; default: the file itself");
     sign.add_option("--not-after", given->text, "last day or second of validity");
+    sign.add_flag("--oms", given->oms, "write an OpenSSF model signature beside the file instead, FILE.sig, for model_signing and others");
     sign.add_flag("--replace", given->options.replace, "drop the signatures that are there");
-    sign.add_flag("-f,--force", given->options.force, "overwrite an output that is no container");
+    sign.add_flag("-f,--force", given->options.force, "overwrite an output that is no container; with --oms any file");
     set_run(sign, given, run_sign);
   }
   {
@@ -161,6 +197,7 @@ void add_keys_commands(Program& program) {
     verify.add_flag("--deep", given->options.deep, "hash every leaf of every weight");
     verify.add_option("--key", given->options.keys, "public key in PEM: only it counts (repeatable)");
     verify.add_option("--policy", given->options.policy, "trust policy file");
+    verify.add_option("--bundle", given->options.bundles, "a statement beside the file (model signature, provenance, bill of materials) that a trusted key must have made of it (repeatable)");
     verify.add_option("--expect-root", given->options.expect_root, "root digest that the file must have");
     verify.add_option("--expect-id", given->options.expect_id, "model id that the file must have");
     verify.on_run([given] { return run_verify(*given); });

@@ -1,5 +1,6 @@
 // mlpack: registers its groups of commands and nothing else.
 #include "base/cli/program.h"
+#include "packager/cli/attest/attest_commands.h"
 #include "packager/cli/build_commands.h"
 #include "packager/cli/cache_commands.h"
 #include "packager/cli/change/change_commands.h"
@@ -23,6 +24,7 @@ int main(int argc, char** argv) {
   add_inspect_commands(program);
   add_extract_commands(program);
   add_keys_commands(program);
+  add_attest_commands(program);
   add_change_commands(program);
   add_cache_commands(program);
   add_registry_commands(program);

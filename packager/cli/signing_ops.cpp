@@ -81,11 +81,23 @@ std::vector<Status> check_small_segments(const container::Container& file) {
   return problems;
 }
 
+BundleAnswer check_one(const BundleText& bundle, const BundleQuestion& question) {
+  if (bundle.text.ok()) return check_bundle(bundle.path, *bundle.text, question);
+  BundleAnswer answer;
+  answer.path = bundle.path;
+  answer.status = bundle.text.status();
+  return answer;
+}
+
 Status outcome_of(const VerifyResult& result, const VerifyOptions& options) {
   const std::string& file = options.file;
   if (!result.problems.empty()) return result.problems.front();
   switch (result.verdict.trust) {
-    case Trust::Trusted: return ok();
+    case Trust::Trusted: {
+      for (const BundleAnswer& bundle : result.bundles)
+        if (!bundle.status.ok()) return bundle.status;
+      return ok();
+    }
     case Trust::UnknownSigner:
       // Beside keys that are named on the command line no other counts: to trust one more would change nothing.
       return Status(Code::Untrusted, 3002, file + " is " + result.verdict.reason)
@@ -177,8 +189,12 @@ Result<TrustSet> trust_for(const VerifyOptions& options) {
   return TrustSet::load(sources);
 }
 
-Result<VerifyResult> verify_container(SealedContainer& sealed, const TrustSet& trust, const VerifyOptions& options) {
+Result<VerifyResult> verify_container(SealedContainer& sealed, const TrustSet& trust, const VerifyOptions& options, const std::vector<BundleText>& bundles) {
   if (!sealed.file.ok()) return std::move(sealed.file).status();
+  Digest file_digest{};
+  if (!bundles.empty()) {
+    MLC_ASSIGN(file_digest, sealed.file->file_digest());
+  }
   // Modules are hashed, never run, so also those of a file that may only run its portable form.
   container::OpenOptions open_options = options_to_look(sealed);
   open_options.trust = &trust;
@@ -199,6 +215,11 @@ Result<VerifyResult> verify_container(SealedContainer& sealed, const TrustSet& t
     result.problems.push_back(Status(Code::BadSignature, 3102, options.file + " is another model than expected")
                                   .fact("expected  " + options.expect_id)
                                   .fact("found     " + result.model_id));
+  if (authentication && !bundles.empty()) {
+    const BundleQuestion question{std::filesystem::path(options.file).filename().string(), file_digest, result.root, result.model_id, *authentication, trust,
+                                  static_cast<uint64_t>(std::time(nullptr))};
+    for (const BundleText& bundle : bundles) result.bundles.push_back(check_one(bundle, question));
+  }
   result.outcome = outcome_of(result, options);
   return result;
 }

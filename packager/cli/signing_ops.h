@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "packager/cli/attest/bundle_check.h"
 #include "packager/cli/look.h"
 #include "schema/manifest.h"
 #include "signing/keys.h"
@@ -59,6 +60,12 @@ struct VerifyOptions {
   std::vector<std::string> keys;    // if any: only these keys count, no folder, no policy
   std::string policy;
   std::string expect_root, expect_id;
+  std::vector<std::string> bundles;  // files of statements that must be about this file, by a trusted key
+};
+// A file of a statement, read before the container is.
+struct BundleText {
+  std::string path;
+  Result<std::string> text;
 };
 struct VerifyResult {
   Digest root{};
@@ -67,12 +74,14 @@ struct VerifyResult {
   uint64_t not_after = 0;  // of the signatures, else of the model; seconds since 1970, 0: no end
   signing::Verdict verdict;
   std::vector<Status> problems;  // damaged segments, unmet expectations
+  std::vector<BundleAnswer> bundles;
   Status outcome;                // OK: signed by a trusted key and whole
 };
 // Whom the options trust; what they do not say is the user's.
 [[nodiscard]] Result<signing::TrustSet> trust_for(const VerifyOptions& options);
 // A file that cannot be opened at all (structure, wrong signature, policy) is an error; everything else is a result.
-[[nodiscard]] Result<VerifyResult> verify_container(SealedContainer& sealed, const signing::TrustSet& trust, const VerifyOptions& options);
+[[nodiscard]] Result<VerifyResult> verify_container(SealedContainer& sealed, const signing::TrustSet& trust, const VerifyOptions& options,
+                                                    const std::vector<BundleText>& bundles);
 
 // When what a container states ends (seconds since 1970, 0: never): the signed statement counts before the manifest.
 [[nodiscard]] uint64_t end_of_validity(const signing::Authentication& authentication, const format::Manifest& manifest);

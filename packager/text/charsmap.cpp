@@ -76,18 +76,4 @@ Status read_charsmap(std::string_view bytes, const std::string& path, Draft& dra
   return ok();
 }
 
-Result<std::string> decode_base64(std::string_view text, const std::string& path) {
-  static constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  while (text.ends_with('=')) text.remove_suffix(1);
-  std::string out;
-  uint32_t bits = 0, count = 0;
-  for (const char c : text) {
-    const size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos) return Status(Code::Malformed, "{} is no base 64: it has a character that is no digit of it", path);
-    bits = bits << 6 | static_cast<uint32_t>(digit), count += 6;
-    if (count >= 8) out.push_back(static_cast<char>(bits >> (count -= 8) & 255));
-  }
-  return out;
-}
-
 }  // namespace mlc::text

@@ -13,7 +13,5 @@ extern const std::string_view kClusters;
 
 // Puts it into the draft, which has none before it. `path` begins messages.
 [[nodiscard]] Status read_charsmap(std::string_view bytes, const std::string& path, Draft& draft);
-// The bytes that a text in base 64 stands for.
-[[nodiscard]] Result<std::string> decode_base64(std::string_view text, const std::string& path);
 
 }  // namespace mlc::text

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/base64.h"
 #include "packager/text/charsmap.h"
 #include "packager/text/draft.h"
 
@@ -103,8 +104,9 @@ Status read_precompiled(const JsonNode& node, Draft& draft) {
   if (map.absent()) return ok();
   MLC_RETURN_IF_ERROR(map.text(text));
   if (text.empty()) return ok();
-  MLC_ASSIGN(const std::string bytes, decode_base64(text, map.path));
-  MLC_RETURN_IF_ERROR(read_charsmap(bytes, map.path, draft));
+  const std::optional<std::string> bytes = from_base64(text);
+  if (!bytes) return Status(Code::Malformed, "{} is no base 64", map.path);
+  MLC_RETURN_IF_ERROR(read_charsmap(*bytes, map.path, draft));
   MLC_ASSIGN(const uint32_t clusters, draft.pattern(kClusters, map.path));
   return add(draft.normalizer, draft, StepKind::Charsmap, clusters + 1), ok();
 }

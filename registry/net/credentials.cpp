@@ -12,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/cli/report.h"
 #include "base/json.h"
 #include "signing/file.h"
@@ -127,26 +128,6 @@ Result<Credentials> from_entry(const JsonValue& entry, const std::string& name, 
 }
 
 }  // namespace
-
-std::optional<std::string> from_base64(std::string_view text) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  if (text.size() % 4 != 0) return std::nullopt;
-  size_t padding = 0;
-  while (padding < 2 && !text.empty() && text.back() == '=') {
-    text.remove_suffix(1);
-    ++padding;
-  }
-  std::string out;
-  uint32_t bits = 0, count = 0;
-  for (const char c : text) {
-    const size_t digit = digits.find(c);
-    if (digit == std::string_view::npos) return std::nullopt;
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    if ((count += 6) >= 8) out += static_cast<char>(bits >> (count -= 8) & 0xff);
-  }
-  if ((bits & ((1u << count) - 1)) != 0) return std::nullopt;
-  return out;
-}
 
 std::string docker_config_path() {
   if (const char* folder = std::getenv("DOCKER_CONFIG"); folder != nullptr && *folder != 0) return std::string(folder) + "/config.json";

@@ -2,7 +2,6 @@
 // docker-credential-NAME that it names.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,8 +26,5 @@ struct Credentials {
 [[nodiscard]] Result<Credentials> credentials_for(std::string_view config, const std::string& name, const std::string& host);
 // The same of the user's file; none without one.
 [[nodiscard]] Result<Credentials> credentials_for(const std::string& host);
-
-// "dXNlcjpwYXNz"; none where it is no base64.
-[[nodiscard]] std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace mlc::registry

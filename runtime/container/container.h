@@ -73,6 +73,8 @@ class AuthenticatedFile {
   // None: the file ends before its body does. `Container::open` says what is missing.
   const std::optional<signing::Authentication>& authentication() const;
   uint64_t manifest_len() const;  // of the stored bytes, as the header page says
+  // SHA-256 of all bytes of the file, its signatures included: what statements beside it name. Reads the whole file.
+  [[nodiscard]] Result<Digest> file_digest() const;
 
  private:
   friend class Container;

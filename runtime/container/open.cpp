@@ -251,6 +251,19 @@ const std::string& AuthenticatedFile::name() const { return parts_->source->name
 const std::optional<signing::Authentication>& AuthenticatedFile::authentication() const { return parts_->authentication; }
 uint64_t AuthenticatedFile::manifest_len() const { return parts_->header.manifest_len; }
 
+Result<Digest> AuthenticatedFile::file_digest() const {
+  const Source& source = *parts_->source;
+  Sha256 sha;
+  std::vector<std::byte> piece(size_t{1} << 20);
+  for (uint64_t at = 0; at < source.size(); at += piece.size()) {
+    piece.resize(static_cast<size_t>(std::min<uint64_t>(piece.size(), source.size() - at)));
+    MLC_RETURN_IF_ERROR(source.read(at, piece));
+    sha.update(piece);
+  }
+  MLC_RETURN_IF_ERROR(source.unchanged());
+  return sha.finish();
+}
+
 Result<AuthenticatedFile> AuthenticatedFile::open_source(std::unique_ptr<Source> opened) {
   auto parts = std::make_unique<Parts>();
   parts->source = std::move(opened);

@@ -1,8 +1,9 @@
 // libs: mlc_signing
-// JSON that a stranger wrote: statement, policy, entry of the trust folder, PEM. Property: a statement that parses can
+// JSON that a stranger wrote: statement, bundle, policy, entry of the trust folder, PEM. Property: a statement that parses can
 // be written, and what was written parses as the same statement.
 #include <cstdlib>
 
+#include "signing/bundle.h"
 #include "signing/policy.h"
 
 using namespace mlc::signing;
@@ -16,6 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto again = parse_statement(std::as_bytes(std::span(written->data(), written->size())));
     if (!again.ok() || !(*again == *statement)) std::abort();
   }
+  if (const auto bundle = parse_bundle(text, "fuzz"); bundle.ok()) (void)parse_statement_head(bundle->payload, "fuzz");
+  (void)parse_statement_head(text, "fuzz");
   (void)parse_policy(bytes, "fuzz");
   (void)parse_trusted_key(bytes, "fuzz");
   if (const auto key = PublicKey::from_pem(text); key.ok() && !(*PublicKey::from_pem(key->pem()) == *key)) std::abort();

@@ -5,6 +5,7 @@
 #include "base/byte_cursor.h"
 #include "schema/pipeline/lines.h"
 #include "schema/pipeline/pipeline.h"
+#include "signing/bundle.h"
 #include "signing/envelope.h"
 #include "signing/policy.h"
 #include "tests/support/limits.h"
@@ -34,6 +35,18 @@ Reader policy(std::string text) {
 }
 Reader statement(std::string text) {
   return [text] { return status_of(parse_statement(bytes_of(text))); };
+}
+Reader bundle(std::string text) {
+  return [text] { return status_of(parse_bundle(text, "b.json")); };
+}
+std::string good_bundle() {
+  return R"({"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","verificationMaterial":{"publicKey":{}},)"
+         R"("dsseEnvelope":{"payload":"","payloadType":"application/vnd.in-toto+json","signatures":[{"sig":""}]}})";
+}
+Reader subjects(uint64_t count) {
+  std::string text = R"({"_type":"https://in-toto.io/Statement/v1","predicateType":"t","subject":[)";
+  for (uint64_t i = 0; i < count; ++i) text += i == 0 ? R"({"digest":{}})" : R"(,{"digest":{}})";
+  return [text = text + "]}"] { return status_of(parse_statement_head(text, "b.json")); };
 }
 Reader lines(std::string text) {
   return [text] { return status_of(mlc::pipeline::split_lines(bytes_of(text), "labels.txt")); };
@@ -199,6 +212,10 @@ TEST_CASE("limits of policies, statements and signature blocks") {
       {"signature.payload", 1 << 20, [](uint64_t n) { return record(envelope(n, 1, 1)); }, "longer than 1 MiB"},
       {"signature.count", 16, [](uint64_t n) { return record(envelope(1, n, 1)); }, "17 signatures, at most 16"},
       {"signature.field", 512, [](uint64_t n) { return record(envelope(1, 1, n)); }, "more than 512 bytes"},
+      {"bundle.bytes", 8 << 20, [](uint64_t n) { return bundle(filled(good_bundle(), n)); }, "at most 8388608"},
+      {"bundle.depth", 32, [](uint64_t n) { return bundle(nested(n)); }, "nested deeper than 32", true},
+      {"bundle.values", 400'000, [](uint64_t n) { return bundle(zeros(n)); }, "more than 400000", true},
+      {"bundle.subjects", 1024, [](uint64_t n) { return subjects(n); }, "1025 subjects"},
   };
   check_limits(limits);
 }

@@ -12,7 +12,7 @@ from tool_test import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/digits"
-SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "extract", "size", "keygen", "sign", "thin", "fill", "apply", "relabel", "add", "upgrade", "verify", "trust", "help", "usage")
+SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "extract", "size", "keygen", "sign", "attest", "thin", "fill", "apply", "relabel", "add", "upgrade", "verify", "trust", "help", "usage")
 # Nothing that the tools can be brought to make here has these.
 UNSEEN = {
     "build": {"selftest.variants[].device": "a device of this machine"},
@@ -189,6 +189,12 @@ def answers(t, fields):
     ask("verify", "u.mlc", code=11)
     ask("verify", "d.mlc", "--deep")
     ask("verify", "d.mlc", "--expect-root", "0" * 64, code=12)
+    ask("attest", "d.mlc", "--sbom", "-o", "d.json")
+    ask("verify", "d.mlc", "--bundle", "d.json")
+    ask("attest", "u.mlc", "--sbom", "-o", "u.json")
+    ask("verify", "d.mlc", "--bundle", "u.json", code=12)
+    ask("attest", "d.mlc", "--sbom", "--key", "k.pem", "-o", "k.json")
+    ask("verify", "d.mlc", "--bundle", "k.json", code=11)
     ask("trust", "u.mlc", code=2)
     key_id = ask("trust", "k.pub.pem", "--models", "a/*")["key_id"]
     ask("trust", "k.pub.pem", "--models", "b/*")
