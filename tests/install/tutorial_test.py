@@ -85,7 +85,7 @@ def the_tutorial_can_be_followed():
 
 
 def keys_in_production_do_what_their_page_says():
-    follow("production.md", 4)
+    follow("production.md", 5)
 
 
 def files_change_as_their_page_says():
