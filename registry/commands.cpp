@@ -21,6 +21,7 @@ using cli::Report;
 struct Flags {
   std::string reference, file, output, policy, shape = "modelpack", as, tag = "latest";
   std::vector<std::string> from;
+  StatementOptions statements;
   uint32_t timeout = 60, request_mib = kRequestBytes >> 20;
   bool plain_http = false, keep_host = false, force = false, as_json = false;
 
@@ -52,16 +53,18 @@ Result<Report> run_export(const Flags& flags) {
 }
 
 Result<Report> run_push(const Flags& flags) {
-  PushOptions options{flags.file, {}, shape_named(flags.shape), uint64_t{flags.request_mib} << 20, flags.client()};
+  PushOptions options{flags.file, {}, shape_named(flags.shape), uint64_t{flags.request_mib} << 20, flags.client(), flags.statements};
+  if (!flags.statements.sign && !(flags.statements.key_file + flags.statements.passphrase).empty()) return Status(Code::Usage, "--key and --key-passphrase belong to --sign");
   MLC_ASSIGN(options.reference, parse_reference(flags.reference));
   MLC_ASSIGN(const PushResult result, push(options));
   Report report;
   report.text = "pushed   " + options.reference.text() + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + "\ndigest   " +
                 pinned(options.reference, result.manifest) + "\nblob     " + digest_text(result.blob) + "   " + megabytes(result.bytes) +
                 (result.was_there ? ", which was there" : "") + "\nroot     " + digest_text(result.root) + "\n";
+  for (const std::string& type : result.statements) report.text += "stated   " + cli::printable(type) + "\n";
   report.json = {{"reference", options.reference.text()}, {"digest", digest_text(result.manifest)}, {"blob", digest_text(result.blob)},
                  {"root", digest_text(result.root)}, {"id", result.id}, {"version", std::to_string(result.version)}, {"bytes", result.bytes},
-                 {"bytes_sent", result.bytes_sent}, {"was_there", result.was_there}};
+                 {"bytes_sent", result.bytes_sent}, {"was_there", result.was_there}, {"statements", result.statements}};
   return report;
 }
 
@@ -147,12 +150,16 @@ void add_registry_commands(cli::Program& program) {
     auto flags = std::make_shared<Flags>();
     const cli::Command push = program.add_command("push", "put a container into a registry",
                                                   tool + "push cat.mlc registry.example.org/acme/cat:2\n" +
-                                                   tool + "push cat.mlc localhost:5000/acme/cat\n", flags->as_json);
+                                                   tool + "push cat.mlc localhost:5000/acme/cat --sign --attach cat.mlc.sig\n", flags->as_json);
     push.add_option("file", flags->file, "container").required();
     push.add_option("reference", flags->reference, "HOST[:PORT]/REPOSITORY[:TAG]; the tag latest, if none is named").required();
     push.add_option("--shape", flags->shape, "modelpack: the file as it is; image: in a layer that container engines mount; both")
         .one_of(kShapes).shows_default();
     push.add_option("--request-mib", flags->request_mib, "MiB that one request may carry; a larger file goes in pieces").within(1, 4096).shows_default();
+    push.add_option("--attach", flags->statements.files, "a statement about the file, of mlpack sign --oms or attest, that goes with it (repeatable)");
+    push.add_flag("--sign", flags->statements.sign, "sign the manifest as cosign does, beside it in the registry");
+    push.add_option("--key", flags->statements.key_file, "with --sign: private key in PEM; default: your own key");
+    push.add_option("--key-passphrase", flags->statements.passphrase, "of an encrypted key: file:PATH, or fd:N for a descriptor");
     add_client_options(push, *flags);
     set_run(push, flags, run_push);
   }

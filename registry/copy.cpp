@@ -8,6 +8,7 @@
 #include <cstring>
 #include <set>
 
+#include "registry/statements.h"
 #include "registry/store/layout.h"
 #include "registry/store/store.h"
 
@@ -113,8 +114,6 @@ class Copier {
   }
 
  private:
-  // A registry with the interface lists a manifest by its subject; for others, and for layouts, the listing is a manifest of ours
-  // under a tag. Which of the two a reader will ask is not known, so both are there.
   Status copy_referrers(const Digest& subject, int depth) {
     MLC_ASSIGN(const std::vector<Descriptor> found, from_.referrers(subject));
     std::vector<Descriptor> copied;
@@ -126,15 +125,7 @@ class Copier {
       ++result_.referrers;
       copied.push_back(one);
     }
-    if (copied.empty()) return ok();
-    MLC_ASSIGN(std::vector<Descriptor> listed, to_.referrers(subject));
-    for (Descriptor& one : copied)
-      if (std::none_of(listed.begin(), listed.end(), [&](const Descriptor& other) { return other.digest == one.digest; })) listed.push_back(std::move(one));
-    Manifest listing;
-    listing.is_index = true;
-    listing.media_type = kIndexType;
-    listing.manifests = std::move(listed);
-    return to_.put_manifest(referrers_tag(subject), kIndexType, manifest_text(listing));
+    return copied.empty() ? ok() : list_referrers(to_, subject, std::move(copied));
   }
 
   // Wrong bytes are asked for once more.

@@ -56,19 +56,20 @@ class Writer {
 };
 
 // The tag last: whoever finds it finds all that it leads to.
-Result<PushResult> write_artifact(const std::string& path, ShapeKind kind, const std::string& tag, Store& store) {
+Result<PushResult> write_artifact(const std::string& path, ShapeKind kind, const std::string& tag, const StatementOptions& beside, Store& store) {
   MLC_ASSIGN(const auto source, container::open_file(path));
   MLC_ASSIGN(const auto file, opened(path));
   const Upload bytes{source->size(), [&](uint64_t offset, std::span<std::byte> out) { return source->read(offset, out); }};
   const Upload tar = tar_of(bytes);
   Packed packed{file->manifest(), file->root(), {}, bytes.size, {}, tar.size};
-  if (kind != ShapeKind::Image) {
+  if (kind != ShapeKind::Image || !beside.files.empty()) {
     MLC_ASSIGN(packed.digest, digest_of(bytes));
   }
   if (kind != ShapeKind::Modelpack) {
     MLC_ASSIGN(packed.tar_digest, digest_of(tar));
   }
   MLC_RETURN_IF_ERROR(source->unchanged());
+  MLC_ASSIGN(std::vector<Statement> statements, read_statements(beside, {packed.digest, packed.root}));
   PushResult result;
   result.root = packed.root;
   result.id = file->manifest().model.id;
@@ -91,7 +92,18 @@ Result<PushResult> write_artifact(const std::string& path, ShapeKind kind, const
     last = kind == ShapeKind::Image ? image : artifact;
   }
   result.manifest = sha256(last);
-  MLC_RETURN_IF_ERROR(store.put_manifest(tag, kind == ShapeKind::Both ? kIndexType : kManifestType, last));
+  const std::string type(kind == ShapeKind::Both ? kIndexType : kManifestType);
+  if (beside.any()) {
+    if (beside.sign) {
+      MLC_ASSIGN(Statement ours, manifest_signature(beside, result.manifest));
+      statements.push_back(std::move(ours));
+    }
+    // Registries may want a subject to be there before what refers to it.
+    MLC_RETURN_IF_ERROR(store.put_manifest(digest_text(result.manifest), type, last));
+    MLC_RETURN_IF_ERROR(put_statements(store, Descriptor{type, result.manifest, last.size(), {}, {}, {}, {}}, statements));
+    for (Statement& one : statements) result.statements.push_back(std::move(one.predicate_type));
+  }
+  MLC_RETURN_IF_ERROR(store.put_manifest(tag, type, last));
   MLC_RETURN_IF_ERROR(store.commit());
   return result;
 }
@@ -102,7 +114,7 @@ Result<PushResult> push(const PushOptions& options) {
   if (options.reference.digest) return Status(Code::Usage, "{} names a digest, a tag expected: the digest follows from the file", options.reference.text());
   Client client(options.reference.host, options.client);
   const auto store = repository_store(client, options.reference.repository, options.request_bytes);
-  MLC_ASSIGN(PushResult result, write_artifact(options.file, options.shape, options.reference.tag, *store));
+  MLC_ASSIGN(PushResult result, write_artifact(options.file, options.shape, options.reference.tag, options.statements, *store));
   result.bytes_sent = client.bytes_sent();
   return result;
 }
@@ -110,7 +122,7 @@ Result<PushResult> push(const PushOptions& options) {
 Result<PushResult> export_layout(const ExportOptions& options) {
   if (!is_tag(options.tag)) return Status(Code::Usage, "--tag: '{}' is no tag, letters, digits and . _ - expected", cli::printable(options.tag));
   MLC_ASSIGN(const auto store, create_layout(options.folder));
-  return write_artifact(options.file, options.shape, options.tag, *store);
+  return write_artifact(options.file, options.shape, options.tag, {}, *store);
 }
 
 }  // namespace mlc::registry

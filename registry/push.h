@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "registry/net/client.h"
+#include "registry/statements.h"
 #include "registry/texts/reference.h"
 #include "registry/store/store.h"
 
@@ -18,6 +20,7 @@ struct PushOptions {
   ShapeKind shape = ShapeKind::Modelpack;
   uint64_t request_bytes = kRequestBytes;  // a larger file goes in pieces of half of that
   ClientOptions client;
+  StatementOptions statements;             // go with it
 };
 
 struct ExportOptions {
@@ -32,6 +35,7 @@ struct PushResult {
   std::string id;
   uint64_t version = 0, bytes = 0;
   uint64_t bytes_sent = 0;
+  std::vector<std::string> statements;  // the types of those that went with it
   bool was_there = false;  // the layers, that is: only what is around them was sent
 };
 

@@ -25,4 +25,16 @@ Result<PrivateKey> user_key(const std::string& config_folder) {
   return key;
 }
 
+Result<NamedKey> named_key(const std::string& file, const std::string& passphrase) {
+  if (file.empty()) {
+    MLC_ASSIGN(const std::string folder, config_folder());
+    MLC_ASSIGN(PrivateKey key, user_key(folder));
+    std::string name = local_name(key.public_key());
+    return NamedKey{std::move(key), std::move(name)};
+  }
+  MLC_ASSIGN(PrivateKey key, PrivateKey::load_with(file, passphrase));
+  std::string name = key.public_key().id_prefix();
+  return NamedKey{std::move(key), std::move(name)};
+}
+
 }  // namespace mlc::signing

@@ -37,6 +37,14 @@ namespace mlc::signing {
 // file that others can read or write, and a folder that they can write to (owned_file.h). Two processes that start at once end up with the same key.
 [[nodiscard]] Result<PrivateKey> user_key(const std::string& config_folder);
 
+// The private key in a file, or the user's own where `file` is empty, and how messages call it. `passphrase`: where that of an encrypted
+// key comes from (read_passphrase in file.h).
+struct NamedKey {
+  PrivateKey key;
+  std::string name;
+};
+[[nodiscard]] Result<NamedKey> named_key(const std::string& file, const std::string& passphrase);
+
 // A key of the trust folder, and the file that holds it.
 struct FolderKey {
   std::string path;

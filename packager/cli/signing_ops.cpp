@@ -114,18 +114,6 @@ Status outcome_of(const VerifyResult& result, const VerifyOptions& options) {
 
 }  // namespace
 
-Result<NamedKey> signing_key(const std::string& file, const std::string& passphrase) {
-  if (file.empty()) {
-    MLC_ASSIGN(const std::string folder, config_folder());
-    MLC_ASSIGN(PrivateKey key, user_key(folder));
-    std::string name = local_name(key.public_key());
-    return NamedKey{std::move(key), std::move(name)};
-  }
-  MLC_ASSIGN(PrivateKey key, PrivateKey::load_with(file, passphrase));
-  std::string name = key.public_key().id_prefix();
-  return NamedKey{std::move(key), std::move(name)};
-}
-
 Result<KeygenResult> keygen(const KeygenOptions& options) {
   if (options.output.empty()) {
     if (options.type != KeyType::P256)
@@ -159,7 +147,7 @@ Result<SignResult> sign_container(const SignOptions& options) {
     MLC_RETURN_IF_ERROR(attach(block, key, options.attach));
     result.key_name = key.id_prefix(), result.key_id = key.id_hex();
   } else {
-    MLC_ASSIGN(const NamedKey key, signing_key(options.key_file, options.passphrase));
+    MLC_ASSIGN(const NamedKey key, named_key(options.key_file, options.passphrase));
     MLC_RETURN_IF_ERROR(file.opened->verify_all());
     MLC_RETURN_IF_ERROR(add_signature(block.envelope, key.key));
     result.key_name = key.name, result.key_id = key.key.public_key().id_hex();

@@ -24,13 +24,6 @@ struct KeygenResult {
 // Never overwrites a key. The user's own key is P-256 and made only if there is none.
 [[nodiscard]] Result<KeygenResult> keygen(const KeygenOptions& options);
 
-// The private key in a file, or the user's own where `file` is empty, and how messages call it.
-struct NamedKey {
-  signing::PrivateKey key;
-  std::string name;
-};
-[[nodiscard]] Result<NamedKey> signing_key(const std::string& file, const std::string& passphrase);
-
 struct SignOptions {
   std::string file;
   std::string key_file;                // empty: the user's own key; with `attach` a public one

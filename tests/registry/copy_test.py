@@ -4,7 +4,7 @@ import io
 import json
 import tarfile
 
-from pushed import REPOSITORY, Pushed, names, sample
+from pushed import REPOSITORY, Pushed, names, sample, tagged
 from small_registry import SmallRegistry, digest_of
 from tool_test import main
 
@@ -112,10 +112,6 @@ def layouts_appear_complete_or_not_at_all(t):
 
 
 # ---- Copies
-
-def tagged(registry, subject):
-    return {entry["digest"] for entry in json.loads(registry.manifests[REPOSITORY][subject.replace(":", "-")][1])["manifests"]}
-
 
 def copies_take_their_referrers_along(t):
     for listed_there, listed_here in ((2, None), (None, 2), (None, None)):

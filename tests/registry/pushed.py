@@ -22,6 +22,10 @@ def names(t):
     return sorted(p.name for p in t.dir.iterdir() if p.name not in ("home", "state", "cache"))
 
 
+def tagged(registry, subject):
+    return {entry["digest"] for entry in json.loads(registry.manifests[REPOSITORY][subject.replace(":", "-")][1])["manifests"]}
+
+
 class Pushed:
     """A registry that holds s.mlc as :2, and pulls of it into o.mlc."""
 

@@ -6,9 +6,9 @@
 #include "base/shell_word.h"
 #include "packager/cli/attest/statements.h"
 #include "packager/cli/container_file.h"
-#include "packager/cli/signing_ops.h"
 #include "signing/bundle.h"
 #include "signing/file.h"
+#include "signing/user_key.h"
 
 namespace mlc::cli {
 
@@ -87,7 +87,7 @@ Result<AttestResult> attest(const AttestOptions& options) {
   const Subject subject{name, result.file, result.root, open.opened->manifest()};
   MLC_ASSIGN(std::string text, document_of(options, subject, *open.opened));
   if (!options.bare) {
-    MLC_ASSIGN(const NamedKey key, signing_key(options.key_file, options.passphrase));
+    MLC_ASSIGN(const signing::NamedKey key, signing::named_key(options.key_file, options.passphrase));
     MLC_ASSIGN(text, signing::sign_bundle(text, key.key));
     result.key_name = key.name, result.key_id = key.key.public_key().id_hex();
   }

@@ -11,6 +11,7 @@
 #include "runtime/container/header.h"
 #include "signing/envelope.h"
 #include "signing/policy.h"
+#include "signing/user_key.h"
 
 namespace mlc::cli {
 namespace {
@@ -26,14 +27,14 @@ Status check_version(const ContainerFile& file) {
       .hint("change it with the mlpack that made it, or with a newer one; thin, fill and sign work");
 }
 
-Result<std::optional<NamedKey>> key_for(const ContainerFile& file, const Resign& resign) {
+Result<std::optional<signing::NamedKey>> key_for(const ContainerFile& file, const Resign& resign) {
   if (resign.no_sign && !resign.key_file.empty()) return Status(Code::Usage, "--key and --no-sign exclude each other");
-  if (resign.no_sign || (resign.key_file.empty() && file.tail.empty())) return std::optional<NamedKey>();
+  if (resign.no_sign || (resign.key_file.empty() && file.tail.empty())) return std::optional<signing::NamedKey>();
   if (resign.key_file.empty() && !is_signed_by_trusted(file))
     return Status(Code::Untrusted, file.path + " is not signed by a key that you trust, and the new file needs a new signature")
         .hint("--key KEY.pem signs it, which says that its code may run; --no-sign leaves it unsigned");
-  MLC_ASSIGN(NamedKey key, signing_key(resign.key_file, resign.passphrase));
-  return std::optional<NamedKey>(std::move(key));
+  MLC_ASSIGN(signing::NamedKey key, signing::named_key(resign.key_file, resign.passphrase));
+  return std::optional<signing::NamedKey>(std::move(key));
 }
 
 }  // namespace
@@ -120,7 +121,7 @@ Status Rewrite::replace_assets(const std::vector<NewAsset>& assets) {
 
 Result<Rewritten> Rewrite::write(const std::string& output, const Resign& resign, bool force, const std::function<Status(const OpenContainer&)>& accept) {
   const std::string& place = output.empty() ? file_->path : output;
-  MLC_ASSIGN(const std::optional<NamedKey> key, key_for(*file_, resign));
+  MLC_ASSIGN(const std::optional<signing::NamedKey> key, key_for(*file_, resign));
   MLC_RETURN_IF_ERROR(container::may_write(place, force));
   MLC_RETURN_IF_ERROR(builder_.finish());
   const auto emit = [&](container::OutputFile& out) { return builder_.emit(key ? &key->key : nullptr, [&](Bytes bytes) { return out.write(bytes); }); };
