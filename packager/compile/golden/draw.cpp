@@ -76,9 +76,16 @@ class ChannelMagnitudes {
   int least_ = -3;  // the largest is 2^5
 };
 
-// Rows, columns and channels of what may be a picture.
+// Rows, columns and channels of what may be a picture, or is drawn in areas as one.
 struct DrawnPicture {
   Axis rows, columns, channels;
+
+  // Channels are the second axis, or the first of two.
+  static std::optional<DrawnPicture> of_areas(const std::vector<int64_t>& shape) {
+    const size_t rank = shape.size();
+    if (rank < 2) return std::nullopt;
+    return DrawnPicture{rank > 3 ? axis_of(shape, rank - 2) : Axis{}, axis_of(shape, rank - 1), axis_of(shape, rank > 2 ? 1 : 0)};
+  }
 
   static std::optional<DrawnPicture> of(DType dtype, const std::vector<int64_t>& shape) {
     constexpr int64_t kLeast = 8;
@@ -109,6 +116,13 @@ struct DrawnPicture {
     const uint64_t random = hashed(seed << 32 ^ (static_cast<uint64_t>(channel) * 4 + lower * 2 + right));
     return static_cast<double>((random >> 57) * 2 + (lower ^ right)) * 0x1p-7 - 1;
   }
+  // Squares of one colour each, far from those of their neighbours, in [-1, 1).
+  double patch_at(uint64_t element, uint64_t seed) const {
+    constexpr int64_t kPatches = 8;  // along each side
+    const auto place = [&](const Axis& axis) { return static_cast<uint64_t>(axis.index(element) * kPatches / axis.extent); };
+    const uint64_t patch = place(rows) * kPatches + place(columns);
+    return static_cast<double>(hashed(seed << 32 ^ (static_cast<uint64_t>(channels.index(element)) << 8 | patch)) >> 56) * 0x1p-7 - 1;
+  }
 };
 
 bool is_free(const InputBounds& bounds) { return bounds.range == Range{} && !bounds.is_summed; }
@@ -124,19 +138,20 @@ nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed, const
   const Interval interval = how == Draw::Ones ? Interval{1, 1} : interval_of(dtype, bounds);
   const uint64_t choices = static_cast<uint64_t>(interval.hi - interval.lo) + 1;
   const bool is_bounded = is_real && bounds.range.is_bounded() && !bounds.is_summed;
-  const auto picture = is_free(bounds) ? DrawnPicture::of(dtype, tensor.shape) : std::nullopt;
+  auto picture = is_free(bounds) ? DrawnPicture::of(dtype, tensor.shape) : std::nullopt;
+  if (!picture && (how == Draw::Areas || how == Draw::Patches) && is_free(bounds)) picture = DrawnPicture::of_areas(tensor.shape);
   const ChannelMagnitudes channels(tensor.shape, seed);
   for (uint64_t k = 0; k < count; ++k) {
     const uint64_t random = hashed(seed << 32 ^ k);
     std::byte* at = tensor.bytes.data() + k * width;
     double unit = static_cast<double>(static_cast<float>(random >> 40) * 0x1p-23f - 1.0f);  // [-1, 1)
     if (is_bounded) unit = bounds.range.lo + (unit + 1) / 2 * (bounds.range.hi - bounds.range.lo);
-    else if (picture) unit = (how == Draw::Areas ? picture->area_at(k, seed) : picture->at(k, unit)) * (is_real ? magnitude.amplitude : 1);
+    else if (picture) unit = (how == Draw::Areas ? picture->area_at(k, seed) : how == Draw::Patches ? picture->patch_at(k, seed) : picture->at(k, unit)) * (is_real ? magnitude.amplitude : 1);
     else if (is_free(bounds)) unit *= (magnitude.by_channel ? channels.at(k) : 1) * magnitude.amplitude;
     if (bits_of(dtype) < 8 && is_real) *at = static_cast<std::byte>(random & ((1u << bits_of(dtype)) - 1));
     else if (dtype == DType::F8E8M0) *at = static_cast<std::byte>(123 + (random & 7));
     else if (is_real) ir::store_element(dtype, tensor.bytes.data(), k, {0, unit});
-    else if (picture && dtype == DType::U8 && (how == Draw::WithinBounds || how == Draw::Areas)) *at = static_cast<std::byte>(static_cast<int>((unit + 1) * 128));
+    else if (picture && dtype == DType::U8 && (how == Draw::WithinBounds || how == Draw::Areas || how == Draw::Patches)) *at = static_cast<std::byte>(static_cast<int>((unit + 1) * 128));
     else ir::store_element(dtype, tensor.bytes.data(), k, {interval.lo + static_cast<int64_t>(random % choices), 0});
   }
   return tensor;

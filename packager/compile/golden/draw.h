@@ -6,8 +6,9 @@
 
 namespace mlc::compile {
 
-// How integers are chosen where bounds were not enough to make a program run.
-enum class Draw : uint8_t { WithinBounds, Areas, Zeros, Ones, Parts /* of an extent: vectors that nothing bounds are made by `parts` */ };
+// How integers are chosen where bounds were not enough to make a program run. Areas and patches are for what may be a picture, and for floats of
+// rank 2 and more that nothing bounds: each channel has one edge, or 64 squares of one number each.
+enum class Draw : uint8_t { WithinBounds, Areas, Patches, Zeros, Ones, Parts /* of an extent: vectors that nothing bounds are made by `parts` */ };
 
 // How large floats are that nothing bounds.
 struct Magnitude {

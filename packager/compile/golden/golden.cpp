@@ -26,6 +26,7 @@ constexpr double kLargeWork = 4e9;        // of one run: other extents are tried
 constexpr double kMostWork = 4e10;        // of one run
 constexpr double kWorkToShow = 2e9;       // to see which statements show in a vector
 constexpr double kWorkToRedraw = 2.5e9;   // after which a vector in which too little shows stays
+constexpr double kWorkToSteady = 5e9;     // after which no other inputs are drawn for an answer that jumps
 constexpr double kGainToMeasure = 1.2;    // times the worth of the best vector, as another one may have at most
 constexpr double kEnoughShown = 0.9;      // share of the statements
 constexpr double kEnoughSettled = 0.5;    // of an answer that jumps
@@ -149,8 +150,9 @@ constexpr Picture kLandscape = {"landscape", 27, 40}, kPortrait = {"portrait", 4
 constexpr int64_t kScales[] = {1, 2, 4, 8, 16, 32};
 constexpr size_t kLargeAnswer = 16 << 20;       // bytes: of a second picture
 constexpr double kMaxPictureOperations = 2e10;  // of a program that is answered, and run, for more than one picture
-// In turn, until the answer does not jump: where codes are rounded, one of the many numbers that a texture becomes lies at a tie.
-constexpr std::pair<Draw, uint64_t> kPictureDrawings[] = {{Draw::WithinBounds, 0}, {Draw::Areas, 0}, {Draw::Areas, 1}, {Draw::Areas, 2}};
+// Drawn until the answer does not jump: first a texture, then areas of one colour and patches in turn.
+constexpr uint64_t kPictureDrawings = 17;
+Draw picture_drawing(uint64_t k) { return k == 0 ? Draw::WithinBounds : k % 2 == 1 ? Draw::Areas : Draw::Patches; }
 
 // How inputs are drawn, until enough shows in the answer. What saturates wants smaller numbers, what is added to a constant larger
 // ones; where numbers are squared or exponents, those of some channels alone would be left to see.
@@ -161,6 +163,10 @@ struct Drawing {
 };
 constexpr Drawing kDrawings[] = {{{1, true}, 0}, {{0.25, true}, 0}, {{1, false}, 1}, {{8, false}, 1}, {{32, false}, 2}, {{0x1p-5, false}, 2}};
 constexpr size_t kTame = 2;  // of these: what comes out of it is finite where anything is
+
+// What is drawn where the answers to all of them jump: inputs of few numbers and of many in turn, each time others.
+constexpr uint64_t kSteadyDrawings = 32;
+constexpr double kSteadyAmplitudes[] = {1, 0.25, 4, 32};
 
 // Both ends are numbers that a double holds, and no mere limits of a type.
 bool is_exact(Range range) { return range.lo > -0x1p52 && range.hi < 0x1p52; }
@@ -467,7 +473,29 @@ class GoldenMaker {
       if (worth(golden) > worth(best)) best = std::move(golden);
       else if (least_spread(golden) < least_spread(steadiest)) steadiest = std::move(golden);
     }
-    return tells_something(best) ? best : settled(std::move(steadiest));
+    return tells_something(best) ? best : steadied(first, std::move(steadiest));
+  }
+
+  // Whether an answer jumps is chance where few codes lie at ties: other inputs are drawn until one stands still that shows enough. Where none
+  // does, the steadiest one is settled.
+  GoldenVector steadied(const Trial& first, GoldenVector steadiest) {
+    GoldenVector best;
+    const double enough = left_ - kWorkToSteady;
+    for (uint64_t k = 0; k < kSteadyDrawings && left_ > std::max(enough, 0.0); ++k) {
+      const Draw how = k % 2 == 0 && first.how == Draw::WithinBounds ? Draw::Areas : first.how;
+      const Drawing drawing{{kSteadyAmplitudes[k / 2 % std::size(kSteadyAmplitudes)], false}, 3 + k, first.total};
+      auto other = attempt(first.choice, how, drawing, kMostWork);
+      if (!other || !is_informative(other->outputs)) continue;
+      GoldenVector golden = finished(std::move(*other), first.choice.sizes, least_spread(steadiest));
+      if (least_spread(golden) >= least_spread(steadiest)) continue;
+      if (tells_something(golden)) {
+        see_what_shows(golden);
+        if (worth(golden) > worth(best)) best = golden;
+        if (worth(best) >= kEnoughSettled) return best;
+      } else steadiest = std::move(golden);
+    }
+    GoldenVector last = settled(std::move(steadiest));
+    return worth(best) > worth(last) ? best : last;
   }
 
   GoldenVector measured(GoldenVector golden, const Sizes& sizes) {
@@ -531,6 +559,11 @@ class GoldenMaker {
       auto golden = picture(other, at, kLargeWork);
       // What refuses such a picture needs no vector of one.
       if (!golden && last_failure_.code == Code::InputMismatch) continue;
+      // Of one colour alone the scores of all boxes may be equal: any order of them is right.
+      if (golden && has_work_left() && !tells_something(*golden)) {
+        add_reason(left_out_, other.name, kJumps);
+        continue;
+      }
       if (!golden) add_reason(has_work_left() && last_failure_.code == Code::Cancelled ? left_out_ : missing_, other.name, last_failure_.message);
       else if (bytes_of(golden->outputs) > kLargeAnswer) add_reason(left_out_, other.name, "its answer takes more than " + std::to_string(kLargeAnswer >> 20) + " MiB");
       else if (std::none_of(all.begin(), all.end(), [&](const GoldenVector& g) { return g.extents == golden->extents; })) all.push_back(std::move(*golden));
@@ -549,13 +582,17 @@ class GoldenMaker {
         if (shape.size() == 3 && shape[axis]->op == ir::Op::Sym) sizes[shape[axis]->sym] = admissible(shape[axis]->sym, side * scale);
     }
     const SizeChoice choice = finder_.fitted(std::move(sizes));
-    std::optional<GoldenVector> kept;
-    for (const auto& [how, seed] : kPictureDrawings) {
-      auto golden = attempt(choice, how, {kDrawings[0].magnitude, seed}, work);
+    std::optional<GoldenVector> kept;  // the steadiest
+    const double enough = left_ - kWorkToSteady;
+    for (uint64_t k = 0; k < kPictureDrawings && (!kept || left_ > std::max(enough, 0.0)); ++k) {
+      auto golden = attempt(choice, picture_drawing(k), {kDrawings[0].magnitude, k / 2}, work);
       if (!golden) break;
       golden->name = p.name;
-      kept = finished(std::move(*golden), choice.sizes);
-      if (tells_something(*kept) || left_ <= 0) break;
+      const double least = kept ? least_spread(*kept) : INFINITY;
+      *golden = finished(std::move(*golden), choice.sizes, least);
+      if (kept && least_spread(*golden) >= least) continue;
+      kept = std::move(golden);
+      if (tells_something(*kept)) return kept;
     }
     if (kept) kept = settled(std::move(*kept));
     return kept;
@@ -619,7 +656,8 @@ class GoldenMaker {
     return true;
   }
 
-  GoldenVector finished(GoldenVector golden, const Sizes& sizes) {
+  // How far it moves beyond `most` is not looked at.
+  GoldenVector finished(GoldenVector golden, const Sizes& sizes, double most = INFINITY) {
     for (const ir::Sym* sym : finder_.extents()) golden.extents[sym->name] = sizes.at(sym);
     golden.operations = estimate(oracle_, sizes).operations;
     golden.spread.assign(golden.outputs.size(), 0);
@@ -628,6 +666,7 @@ class GoldenMaker {
       // What drifts and does not jump drifts as far the other way.
       if (!has_sums_ || (!may_jump_ && jitter < 0)) break;
       if (!may_jump_ && coarsest_step_ == 0 && golden.operations > kAlwaysShaken) break;
+      if (least_spread(golden) > most) break;
       if (shake(golden, jitter)) continue;
       // How far it moves is not known: a right variant might be off by any step.
       golden.spread.assign(golden.outputs.size(), INFINITY);

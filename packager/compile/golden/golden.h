@@ -68,7 +68,7 @@ struct GoldenSet {
   std::vector<GoldenVector> vectors;
   std::string missing;           // why there is none, or none of a picture, although the container could hold it; else empty
   bool needs_work = false;       // more work might give it
-  std::string left_out;          // pictures of which there is none since they would make the file or the build much larger, and why
+  std::string left_out;          // pictures of which there is none since they would make the file or the build much larger, or jump, and why
   double work = 0;               // that was done
   std::vector<Range> ranges;     // per input: what its values must lie in whatever the extents are
 };
@@ -84,7 +84,9 @@ struct GoldenSet {
 // A function that takes pictures has three vectors, first
 // "landscape", then "one pixel" and "portrait" as far as it takes such pictures, and they do not make the file or the build
 // much larger (16 MiB of answers each, 2e10 operations). What decoders give is drawn, files are not decoded. Where the answer to a
-// texture jumps, areas of one colour are drawn: a few numbers stand in what is made of them, and few of those at a tie.
+// texture jumps, areas of one colour are drawn: a few numbers stand in what is made of them, and few of those at a tie. Patches are for
+// answers that are in the order of scores, of which those of an area are equal. Of the smaller pictures one that jumps all the same is left out.
+// Any other function for whose inputs the answers jump gets areas too, and others, until one stands still.
 //
 // Fails for given vectors that are not what the function takes, and where the interpreter finds a bug of this program. That
 // none can be drawn is no failure.

@@ -389,3 +389,48 @@ TEST_CASE("a picture without a vector is named, with the reason") {
   CHECK_MESSAGE(set.missing.find("portrait: ") != std::string::npos, set.missing);
   CHECK(set.needs_work);
 }
+
+namespace {
+
+// Arrays that are resized, as codes, of which any one changes four numbers by more than every tolerance.
+std::string jumping_floats(const std::string& mode) {
+  return "graph \"g\" { input %x : f32[1, 3, 27, 40]\n%k = ai.onnx.Constant() { value_float = 30000.0 }\n%f = ai.onnx.Mul(%x, %k)\n%sizes = ai.onnx.Constant() { value_ints = [1, 3, 61, 59] }\n"
+         "%r = ai.onnx.Resize(%f, _, _, %sizes) { mode = \"linear\", coordinate_transformation_mode = \"" + mode + "\" }\n%q = ai.onnx.Round(%r)\n%i = ai.onnx.Cast(%q) { to = 6 }\n"
+         "%s = ai.onnx.ReduceSum(%i) { keepdims = 0 }\n%t = ai.onnx.Cast(%s) { to = 1 }\n%steps = ai.onnx.Constant() { value_floats = [1.0, 2.0, 3.0, 4.0] }\n%u = ai.onnx.Mul(%t, %steps)\n"
+         "%y = ai.onnx.Sin(%u)\noutput %y : f32[4] }";
+}
+
+}  // namespace
+
+TEST_CASE("where all answers jump, inputs of few numbers are drawn until one stands still, and wrong code shows in it") {
+  Expanded x(jumping_floats("half_pixel"));
+  const auto golden = only_one(x);
+  REQUIRE(golden.tells(0));
+  CHECK_FALSE(golden.is_settled);
+  const auto values = floats(golden.inputs[0]);
+  CHECK(std::set<float>(values.begin(), values.end()).size() <= 3 * 64);
+  Expanded wrong(jumping_floats("asymmetric"));
+  REQUIRE(wrong.status.ok());
+  const auto answer = nest::interpret(wrong.function, golden.inputs);
+  REQUIRE(answer.ok());
+  const auto right = floats(golden.outputs[0]), other = floats((*answer)[0]);
+  double largest = 0, apart = 0;
+  for (size_t k = 0; k < right.size(); ++k) {
+    largest = std::max<double>(largest, std::fabs(right[k]));
+    apart = std::max<double>(apart, std::fabs(right[k] - other[k]));
+  }
+  CHECK(apart > golden.tolerance_of(0, 1e-3) * largest);
+}
+
+TEST_CASE("a picture of one colour whose answer is an order of equal scores is left out, others are drawn until there is an order") {
+  Expanded x("graph \"g\" { input %photo : u8[H, W, 3]\n%f = ai.onnx.Cast(%photo) { to = 1 }\n%sizes = ai.onnx.Constant() { value_ints = [16, 16, 3] }\n"
+             "%r = ai.onnx.Resize(%f, _, _, %sizes) { mode = \"linear\" }\n%s = ai.onnx.ReduceMean(%r) { axes = [2], keepdims = 0 }\n%m = ai.onnx.MatMul(%s, %s)\n"
+             "%flat = ai.onnx.Constant() { value_ints = [256] }\n%l = ai.onnx.Reshape(%m, %flat)\n%k = ai.onnx.Constant() { value_ints = [20] }\n"
+             "%best, %places = ai.onnx.TopK(%l, %k)\n%y = ai.onnx.Cast(%places) { to = 1 }\noutput %y : f32[20] }");
+  const auto set = golden_of(x, {.takes_pictures = true});
+  CHECK_MESSAGE(set.missing.empty(), set.missing);
+  CHECK_MESSAGE(set.left_out.find("one pixel") != std::string::npos, set.left_out);
+  REQUIRE(set.vectors.size() == 2);
+  CHECK(set.vectors[0].name == "landscape");
+  CHECK(set.vectors[0].tells(0));
+}
