@@ -103,7 +103,7 @@ void emit_writes(Body& s, loop::Builder& b, const FlatNest& nest, const Expr* ma
 namespace {
 
 constexpr unsigned kScanVectors = 8;  // side by side: steps that wait for none of the others
-constexpr size_t kFoldVectors = 4;     // accumulators of a light fold
+constexpr unsigned kFoldVectors = 4;     // accumulators of a light fold
 constexpr unsigned kMostLanes = 64;
 constexpr int64_t kMostTurns = 4;  // channels of a picture, and one beside them
 
@@ -418,17 +418,15 @@ class Maps {
   unsigned folds_side_by_side(const ir::Dim* v, unsigned lanes) {
     if (job_.target.is_device() || job_.target.has_masks) return 1;
     bool any = false, light = true;
-    size_t fields = 1;
     for (const FlatWrite& w : n_.writes)
       ir::walk(w.value, [&](const Expr* e) {
         if (e->op != Op::Fold) return;
         any = true;
-        light &= facts_.depends(e, v) && std::all_of(e->args.begin(), e->args.end(), [&](const Expr* body) { return is_light(body, v); });
-        fields = std::max(fields, e->args.size());
+        light &= facts_.depends(e, v) && e->fold->combiner->join != Join::Custom && is_light(e->args[0], v);  // masks of choices are of one vector
       });
     unsigned vectors = 1;
     if (!any || !light) return vectors;
-    while (2 * vectors * fields <= kFoldVectors && 2 * vectors * lanes <= kMostLanes && 2.0 * vectors * lanes <= estimate(v->extent)) vectors *= 2;
+    while (2 * vectors <= kFoldVectors && 2 * vectors * lanes <= kMostLanes && 2.0 * vectors * lanes <= estimate(v->extent)) vectors *= 2;
     return vectors;
   }
 
