@@ -302,7 +302,11 @@ const Expr* Body::load(const Expr* e, const Expr* guard) {
 const Expr* Body::select(const Expr* e, const Expr* guard) {
   const Expr* c = value(e->args[0], guard);
   if (c->is_const()) return value(e->args[c->i ? 1 : 2], guard);
-  if (c->type.lanes == 1 && (facts.has_fold(e->args[1]) || facts.has_fold(e->args[2]))) {
+  // Vectors that are read under one condition for all lanes: a branch. A masked load of no lane costs as much as a fault where its page
+  // does not exist, and more than a branch anywhere.
+  const auto reads_vectors = [&](const Expr* arm) { return !target.is_device() && depends_on_lanes(arm) && facts.needs_guard(arm); };
+  const auto branches = [&](const Expr* arm) { return facts.has_fold(arm) || reads_vectors(arm); };
+  if (c->type.lanes == 1 && (branches(e->args[1]) || branches(e->args[2]))) {
     unsigned lanes = depends_on_lanes(e->args[1]) || depends_on_lanes(e->args[2]) ? lanes_ : 1;
     const Expr* zero = is_float(e->type.dtype) ? ctx.number(0, e->type.dtype)
                        : e->type.dtype == DType::Bool ? ctx.boolean(false) : ctx.integer(0, e->type.dtype);

@@ -90,5 +90,7 @@ const ir::Expr* guarded(ir::Context& ctx, Facts& facts, const ir::Expr* e, const
 // Merges neighbouring map dims where every address walks through them without a gap, likewise dims of folds; dims of
 // extent one disappear. Fewer, longer loops.
 void collapse(ir::Context& ctx, FlatNest& nest);
+// Places that folds find (ArgMax), all below 2^31, in i32 while they are folded (short_indices.cpp).
+void short_indices(ir::Context& ctx, FlatNest& nest);
 
 }  // namespace mlc::lower

@@ -34,9 +34,16 @@ unsigned natural_lanes(const Job& job, const FlatNest& nest, const ir::Dim* d) {
   unsigned bytes = 1;
   Facts facts;
   for (const FlatWrite& w : nest.writes) {
-    // Addresses do not count: they are scalar, or gathers that cost what they cost. Nor does what is one number for all lanes.
-    bytes = std::max(bytes, bytes_of(w.value->type.dtype));
-    std::vector<const Expr*> stack{w.value};
+    // Addresses do not count: they are scalar, or gathers that cost what they cost. Nor does what is one number for all lanes, and
+    // what becomes of a place that a fold found: it is done once for all points of the fold.
+    std::vector<const Expr*> stack;
+    if (d) ir::walk(w.value, [&](const Expr* e) {
+      if (e->op == Op::Field && facts.depends(e, d)) stack.push_back(e);
+    });
+    if (stack.empty()) {
+      bytes = std::max(bytes, bytes_of(w.value->type.dtype));
+      stack.push_back(w.value);
+    }
     std::unordered_map<const Expr*, bool> seen;
     while (!stack.empty()) {
       const Expr* e = stack.back();
@@ -96,6 +103,8 @@ void emit_writes(Body& s, loop::Builder& b, const FlatNest& nest, const Expr* ma
 namespace {
 
 constexpr unsigned kScanVectors = 8;  // side by side: steps that wait for none of the others
+constexpr unsigned kFoldVectors = 4;     // accumulators of a light fold
+constexpr unsigned kMostLanes = 64;
 constexpr int64_t kMostTurns = 4;  // channels of a picture, and one beside them
 
 // A plain write at which the values of `inner` lie side by side, and those of `outer` behind each other without a gap.
@@ -282,7 +291,7 @@ class Maps {
     Schedules s;
     s.space.family = schedule::Family::Map;
     s.space.block = job_.target.block_lanes;
-    if (n_.scan_dim && job_.target.has_masks) s.space.most_vectors = kScanVectors;
+    if (n_.scan_dim) s.space.most_vectors = kScanVectors;
     const bool pushing = pushes();
     // Dims that do not separate come last, as their order is part of the meaning.
     std::vector<const ir::Dim*> dims = order_;
@@ -331,7 +340,7 @@ class Maps {
 
   // Of running folds, as many as there are and registers hold.
   unsigned vectors_side_by_side() const {
-    if (!n_.scan_dim || !job_.target.has_masks) return 1;
+    if (!n_.scan_dim) return 1;
     const auto most = static_cast<unsigned>(kScanVectors / std::max<size_t>(n_.writes.size(), 1));
     const double there = vector_->extent->is_const() ? static_cast<double>(vector_->extent->i) / width_ : most;
     return std::max(1u, static_cast<unsigned>(std::min<double>(most, there)));
@@ -396,12 +405,39 @@ class Maps {
                               [](const ir::Dim* d) { return d->extent->is_const() && d->extent->i <= 4; });
       return;
     }
-    width_ = lanes;
+    width_ = lanes * folds_side_by_side(v, lanes);
     vector_ = v;
     if (static_cast<size_t>(at - order_.begin()) < parallel_) --parallel_;
     order_.erase(at);
     order_.push_back(v);
     if (!pushes()) parallel_ = order_.size();
+  }
+
+  // Vectors of columns that one vector of the nest stands for, where each point is a fold that computes next to nothing: their additions
+  // wait for none of each other, and memory is read by whole lines. With masks, what is left over would take as long as a whole one.
+  unsigned folds_side_by_side(const ir::Dim* v, unsigned lanes) {
+    if (job_.target.is_device() || job_.target.has_masks) return 1;
+    bool any = false, light = true;
+    for (const FlatWrite& w : n_.writes)
+      ir::walk(w.value, [&](const Expr* e) {
+        if (e->op != Op::Fold) return;
+        any = true;
+        light &= facts_.depends(e, v) && e->fold->combiner->join != Join::Custom && is_light(e->args[0], v);  // masks of choices are of one vector
+      });
+    unsigned vectors = 1;
+    if (!any || !light) return vectors;
+    while (2 * vectors <= kFoldVectors && 2 * vectors * lanes <= kMostLanes && 2.0 * vectors * lanes <= estimate(v->extent)) vectors *= 2;
+    return vectors;
+  }
+
+  // An element of an array, its size or its square, or a number for all columns.
+  bool is_light(const Expr* e, const ir::Dim* v) {
+    switch (e->op) {
+      case Op::Load: return is_contiguous(ctx_, e->args[0], v) && !facts_.needs_guard(e);
+      case Op::Cast: case Op::Abs: case Op::Neg: return is_light(e->args[0], v);
+      case Op::Mul: return e->args[0] == e->args[1] && is_light(e->args[0], v);
+      default: return !facts_.depends(e, v);
+    }
   }
 
   // Few values lie side by side in the write, and all that is read lies side by side along another dim, whose points follow them: vectors

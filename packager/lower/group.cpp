@@ -221,6 +221,7 @@ class GroupLowering {
     for (const nest::Group::Local& local : g_.locals)
       if (weights.contains(local.array)) flat.weights.push_back(numbered(params_.locals.at(local.array).number + nest::kFirstLocal));
     collapse(ctx_, flat);
+    short_indices(ctx_, flat);
   }
 
   // The locals to which exponentials are written, or what is made of those: products, quotients and choices.

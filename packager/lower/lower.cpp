@@ -79,6 +79,7 @@ Result<Prepared> prepared(const Job& job, const nest::Function& function, const 
     MLC_ASSIGN(p.before, split_for_device(job, p.flat));
     return p;
   }
+  short_indices(job.ctx, p.flat);
   MLC_RETURN_IF_ERROR(split_single(job, p.flat, p.before));
   if (!tiles) return p;
   MLC_RETURN_IF_ERROR(pack_columns(job, p.flat, p.before));

@@ -333,14 +333,19 @@ void Walk::again(size_t l, const Expr* from, const Expr* to, std::optional<int64
 void Walk::rest_of_lanes(size_t l, const Expr* from, const Expr* to, std::optional<int64_t> rest) {
   const auto [d, how] = steps_[l];
   const auto step = static_cast<unsigned>(how->step);
+  // Half as many vectors side by side, and so on, down to `narrow` lanes.
+  const auto halves = [&, d = d, how = how](unsigned narrow) {
+    for (unsigned w = step * how->count / 2; w > narrow; w /= 2) {
+      const unsigned whole = w / step * step;
+      const Expr* end = k_.b.let(ctx_.add(from, ctx_.mul(ctx_.floordiv(ctx_.sub(to, from), ctx_.integer(whole)), ctx_.integer(whole))));
+      s_.with_for(d, from, end, whole, [&] { columns(l, step, whole / step, nullptr); });
+      from = end;
+    }
+  };
   if (how->tail == Tail::Mask) {
     if (how->count > 1 && !rest) {  // one panel after the other
       const unsigned narrow = std::min(step * how->count, kPanelLanes);
-      for (unsigned w = step * how->count / 2; halves_rest_ && w > narrow; w /= 2) {
-        const Expr* end = k_.b.let(ctx_.add(from, ctx_.mul(ctx_.floordiv(ctx_.sub(to, from), ctx_.integer(w)), ctx_.integer(w))));
-        s_.with_for(d, from, end, w, [&] { columns(l, step, w / step, nullptr); });
-        from = end;
-      }
+      if (halves_rest_) halves(narrow);
       return s_.with_for(d, from, to, narrow, [&] { columns(l, step, narrow / step, to); });
     }
     const unsigned vectors = rest ? static_cast<unsigned>((*rest + step - 1) / step) : 1;
@@ -350,6 +355,10 @@ void Walk::rest_of_lanes(size_t l, const Expr* from, const Expr* to, std::option
     if (vectors > 1) s_.scoped([&] { columns(l, step, vectors - 1, nullptr); });
     s_.bind(d, ctx_.add(from, ctx_.integer(int64_t{vectors - 1} * step)));
     return columns(l, step / 2, 1, last == step / 2 ? nullptr : to);
+  }
+  if (how->tail == Tail::Narrow && how->count > 1) {
+    halves(step - 1);
+    if (rest) *rest %= step;
   }
   if (how->tail == Tail::Narrow && rest)
     for (unsigned w = step / 2; w >= 4; w /= 2) {

@@ -101,7 +101,7 @@ class Verifier {
     return refused("there is no such loop", &l);
   }
 
-  static Status words(const Space::Dim& d, const Loop& l) {
+  Status words(const Space::Dim& d, const Loop& l) const {
     const bool rows = l.bind == Bind::Rows, lanes = l.bind == Bind::Lanes;
     if (l.chains < 1 || l.chains > kMostChains || (l.chains > 1 && !(d.reduces && d.part))) return refused("it has no chains", &l);
     if (l.even && !rows) return refused("only rows are even", &l);
@@ -110,7 +110,7 @@ class Verifier {
     if (rows && !l.even && d.even_only) return refused("its rows are even", &l);
     if (rows && l.even && d.extent < 0 && l.step > kMostHeights) return refused("there are too many heights", &l);
     if (l.count != 1 && !lanes && l.bind != Bind::Unroll) return refused("only lanes and copies are counted", &l);
-    if (l.tail != Tail::Mask && !(rows && !l.even && l.tail == Tail::One) && !(lanes && l.count == 1 && !d.reduces && !d.masked)) return refused("it has no such tail", &l);
+    if (l.tail != Tail::Mask && !(rows && !l.even && l.tail == Tail::One) && !(lanes && (l.count == 1 || space_.family == Family::Map) && !d.reduces && !d.masked)) return refused("it has no such tail", &l);
     return rows && !l.even && l.tail != Tail::One ? refused("rows of a fixed height end one by one", &l) : ok();
   }
 

@@ -342,9 +342,9 @@ TEST_CASE("running folds, both directions, inclusive and exclusive, along either
 
 TEST_CASE("running folds of many columns go along side by side, what is left over as well") {
   const ir::Sym* none = nullptr;
-  for (const char* name : {"x86-64-v2", "x86-64-v4", "portable"})
+  for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "portable"})
     for (const DType type : {DType::F32, DType::F64})
-      for (const int64_t columns : {24, 131, 300})
+      for (const int64_t columns : {24, 31, 131, 300})
         for (const bool free : {false, true}) {
           ir::Context ctx;
           NestMaker m(ctx);
@@ -357,13 +357,72 @@ TEST_CASE("running folds of many columns go along side by side, what is left ove
           n.scan_combiner = ctx.builtin(Join::Sum);
           n.scan_exclusive = columns == 131;
           const auto schedules = test::check_lowering(ctx, m.f, target(name), free ? test::Symbols{{S, columns}} : test::Symbols{});
-          if (columns == 300 && target(name).has_masks) CHECK(schedules.front().find("lanes x8") != std::string::npos);
-          if (!free || type != DType::F32 || !target(name).has_masks) continue;
+          if (columns == 300) CHECK(schedules.front().find("lanes x8") != std::string::npos);
+          if (!free || type != DType::F32) continue;
           auto kernels = lower::lower(ctx, m.f, m.f.body[0], target(name), {});
           REQUIRE(kernels.ok());
-          for (const char* step : {"step 128 {", "step 64 {", "step 32 {", "step 16 {"})
-            CHECK(loop::to_string(kernels->back()).find(step) != std::string::npos);
+          const unsigned lanes = lower::candidates(ctx, m.f, m.f.body[0], target(name))->front().vector_bytes / 4;
+          for (unsigned step = 8 * lanes; step >= lanes; step /= 2)
+            CHECK(loop::to_string(kernels->back()).find("step " + std::to_string(step) + " {") != std::string::npos);
         }
+}
+
+TEST_CASE("light folds of columns go along side by side where nothing is masked") {
+  on_targets([](const targets::Target& t) {
+    for (const Join join : {Join::Sum, Join::Max})
+      for (const int64_t columns : {5, 24, 61, 128})
+        for (const bool heavy : {false, true}) {
+          ir::Context ctx;
+          NestMaker m(ctx);
+          auto R = m.n(9), C = m.n(columns);
+          uint32_t x = m.array("x", DType::F32, {R, C}), y = m.output("y", DType::F32, {C});
+          auto r = m.dim("r", R), c = m.dim("c", C);
+          const Expr* element = m.load(x, {m.at(r), m.at(c)});
+          m.map({c}, y, {m.at(c)}, m.fold(join, {r}, heavy ? ctx.unary(Op::Exp, element) : element));
+          const auto schedules = test::check_lowering(ctx, m.f, t);
+          if (columns != 128 || t.name != "x86-64-v3") continue;
+          CHECK((schedules.front().find("c:32 lanes") != std::string::npos) == !heavy);
+          CHECK((schedules.front().find("c:8 lanes") != std::string::npos) == heavy);
+        }
+  });
+}
+
+TEST_CASE("places that a fold finds are of 4 bytes while they are below 2^31, those of an empty or unordered row as they were") {
+  on_targets([](const targets::Target& t) {
+    for (const bool far : {false, true})
+      for (const bool along : {false, true}) {
+        ir::Context ctx;
+        NestMaker m(ctx);
+        auto R = m.n(11), C = m.n(37);
+        uint32_t x = m.array("x", DType::F32, {R, C}), y = m.output("y", DType::I64, {along ? R : C});
+        auto r = m.dim("r", R), c = m.dim("c", C);
+        ir::Combiner first{"first_max", Join::Custom, true, {}, {}, {}, {}};
+        for (auto* side : {&first.left, &first.right}) *side = {ctx.fresh_var({DType::F32}), ctx.fresh_var({DType::I64})};
+        first.units = {f32(ctx, -std::numeric_limits<double>::infinity()), ctx.integer(INT64_MAX)};
+        const Expr *av = first.left[0], *aat = first.left[1], *bv = first.right[0], *bat = first.right[1];
+        const Expr* tie = ctx.binary(Op::And, ctx.binary(Op::Eq, av, bv), ctx.binary(Op::Lt, bat, aat));
+        const Expr* takes = ctx.binary(Op::Or, ctx.binary(Op::Lt, av, bv), tie);
+        first.joins = {ctx.select(takes, bv, av), ctx.select(takes, bat, aat)};
+        const ir::Dim *fold = along ? c : r, *kept = along ? r : c;
+        const Expr* place = far ? ctx.add(m.at(fold), m.n(INT32_MAX - 20)) : m.at(fold);
+        const Expr* found = ctx.fold({ctx.declare_combiner(first), {fold}, nullptr}, {m.load(x, {m.at(r), m.at(c)}), place});
+        m.map({kept}, y, {m.at(kept)}, ctx.field(found, 1));
+        nest::Tensor rows = nest::Tensor::zeros(DType::F32, {11, 37});
+        for (uint64_t k = 0; k < 11 * 37; ++k) {  // ties, a row and a column without any number
+          const bool none = k / 37 == 3 || k % 37 == 35;
+          ir::store_element(DType::F32, rows.bytes.data(), k, ir::Scalar{0, none ? std::nan("") : static_cast<double>(k * 7 % 13)});
+        }
+        const test::Lowered got = test::run_lowered(ctx, m.f, {rows}, t, {}, test::test_math);
+        const auto want = nest::interpret(m.f, {rows});
+        REQUIRE(want.ok());
+        CHECK(got.outputs[0].bytes == (*want)[0].bytes);
+        if (t.is_device()) continue;
+        const auto kernels = lower::lower(ctx, m.f, m.f.body[0], t, test::test_math);
+        REQUIRE(kernels.ok());
+        const std::string text = loop::to_string(kernels->back());
+        CHECK((text.find("select.i32") != std::string::npos) == (!far || !along));
+      }
+  });
 }
 
 TEST_CASE("pushes combine in order; the last one wins") {

@@ -65,6 +65,26 @@ TEST_CASE("an index along vectors that is read under a condition on single lanes
   });
 }
 
+TEST_CASE("vectors under one condition for all lanes are read in a branch, without masks") {
+  // Channels that padding adds: x[o, p] where o is a channel of x.
+  on_targets([](const targets::Target& t) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    auto C = m.n(5), O = m.n(9), P = m.n(64);
+    uint32_t x = m.array("x", DType::F32, {C, P}), y = m.output("y", DType::F32, {O, P});
+    auto o = m.dim("o", O), p = m.dim("p", P);
+    m.map({o, p}, y, {m.at(o), m.at(p)}, ctx.select(m.within(m.at(o), C), m.load(x, {m.at(o), m.at(p)}), f32(ctx, 0)));
+    test::check_lowering(ctx, m.f, t);
+    if (t.is_device()) return;
+    const auto kernels = lower::lower(ctx, m.f, m.f.body[0], t, test::test_math);
+    REQUIRE(kernels.ok());
+    const std::string text = loop::to_string(kernels->back());
+    CAPTURE(text);
+    CHECK(text.find("if (") != std::string::npos);
+    CHECK(text.find("splat.bool") == std::string::npos);
+  });
+}
+
 TEST_CASE("one axis clamped says nothing about the others") {
   on_targets([](const targets::Target& t) {
     ir::Context ctx;
