@@ -99,6 +99,9 @@ int explain(const MlcModel* m, uint32_t index, MlcVariant* out) {
   info.reason = m->reasons[index].c_str();
   info.estimate_ns = v.cost.empty() ? 0 : v.cost.front().ns;
   info.num_failing = static_cast<uint32_t>(a.failing.size());
+  info.measured_ns = m->model->matcher().measured_ns(index);
+  info.rank = m->ranks[index];
+  info.is_remembered = m->model->matcher().is_chosen(index);
   const NamedDevice* const device = m->model->matcher().device_of(index);
   info.device = device ? device->name.c_str() : "";
   return fill(info, out);

@@ -29,6 +29,7 @@ struct MlcModel {
   // What the table hands out.
   std::string root;
   std::vector<std::string> reasons;                              // per variant
+  std::vector<uint32_t> ranks;                                   // likewise: its place among those that fit
   std::vector<std::vector<std::vector<int64_t>>> golden_shapes;  // per program and input, of its first golden vector
 };
 

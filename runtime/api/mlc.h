@@ -200,7 +200,7 @@ typedef struct MlcOpenOptions {
   uint32_t num_untrusted_services;
   int32_t use_fd;                  /* not 0: the container is the open file `fd`, if there is no path and no memory */
   int32_t fd;                      /* stays the caller's, who may close it when the call returns */
-  const char* state_folder;        /* where the versions seen are remembered, and what was measured of several devices; null:
+  const char* state_folder;        /* where the versions seen are remembered, what was measured of several devices and what failed; null:
                                       nowhere, no version is too old */
   int32_t allow_older;             /* open a version below one that was accepted before */
   const MlcReader* reader;         /* the container, if there is no path, no memory and no descriptor */
@@ -284,6 +284,9 @@ typedef struct MlcVariant {
   uint64_t estimate_ns;      /* 0: none */
   uint32_t num_failing;
   const char* device;        /* that it fits on, "gpu0"; empty: the processor, or it does not fit */
+  uint64_t measured_ns;      /* of a run, by mlrun tune on this machine; 0: not measured */
+  int32_t is_remembered;     /* taken first since it was the fastest then */
+  uint32_t rank;             /* 0: taken first, 1: next, ...; UINT32_MAX: it does not fit */
 } MlcVariant;
 
 /* A device of this machine, asked for if the container has variants for devices whose code may run. */

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "base/compose.h"
+#include "runtime/match/choices.h"
 #include "runtime/probe/probe.h"
+#include "signing/owned_file.h"
 #include "signing/version_marks.h"
 
 namespace mlc::api {
@@ -113,7 +115,16 @@ Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
   model->notes_ = std::move(file.notes);
   for (const auto* more : {&model->container_->notes(), &model->container_->verdict().warnings})
     model->notes_.insert(model->notes_.end(), more->begin(), more->end());
+  if (allowed) model->recall_choices(file.options.state_folder);
   return model;
+}
+
+// A list that cannot be read, or that others can change, is none: nothing depends on it but time.
+void Model::recall_choices(const std::string& state_folder) {
+  if (state_folder.empty()) return;
+  const auto text = signing::read_owned_file(state_folder + "/" + std::string(match::kChoicesName), 2 * match::kMostChoiceBytes);
+  if (!text.ok() || !*text) return;
+  match::apply_choices(match::ChoiceList::parse(**text), container_->root(), match::fingerprints(probe::host(), devices()), manifest().variants, matcher_, notes_);
 }
 
 Result<Bytes> Model::keep(const std::string& key, Result<VerifiedBytes> bytes) const {

@@ -88,6 +88,7 @@ class Model {
  private:
   Model(std::unique_ptr<Allocator> allocator, std::unique_ptr<container::Container> container, MatchPolicy policy, std::shared_ptr<const FoundDevices> devices);
   Result<Bytes> keep(const std::string& key, Result<VerifiedBytes> bytes) const;
+  void recall_choices(const std::string& state_folder);  // into the matcher
 
   std::unique_ptr<Allocator> allocator_;  // null: the system's memory; of all that follows
   std::unique_ptr<container::Container> container_;

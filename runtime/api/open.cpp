@@ -137,6 +137,9 @@ int open_file(MlcFile* f, MlcModel** out, MlcError** error) {
   handle->model = std::move(*model);
   handle->root = hex_of(handle->model->container().root());
   for (const Assessment& a : handle->model->matcher().assessments()) handle->reasons.push_back(a.reason());
+  handle->ranks.assign(handle->reasons.size(), UINT32_MAX);
+  if (const auto order = handle->model->matcher().candidates({}, {}); order.ok())
+    for (uint32_t i = 0; i < order->size(); ++i) handle->ranks[(*order)[i]] = i;
   handle->golden_shapes.resize(handle->model->manifest().methods.size());
   for (const auto& g : handle->model->manifest().golden) {
     auto& shapes = handle->golden_shapes[g.method];

@@ -16,5 +16,6 @@ void add_explain_command(Program& program);
 void add_bench_command(Program& program);
 void add_profile_command(Program& program);
 void add_selftest_command(Program& program);
+void add_tune_command(Program& program);
 
 }  // namespace mlc::cli

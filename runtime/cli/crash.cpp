@@ -1,5 +1,6 @@
 #include "runtime/cli/crash.h"
 
+#include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <iterator>
 
 #include "base/cli/report.h"
+#include "runtime/cli/tune/remember.h"
 #include "runtime/isolation/child_answer.h"
 
 namespace mlc::cli {
@@ -29,12 +31,27 @@ void say(const char* text) {
   if (text) (void)!write(STDERR_FILENO, text, std::strlen(text));
 }
 
+// A line for each of kCrashes that is the fault of a kernel, and the file that it is appended to; empty: nothing is remembered.
+std::string faults[std::size(kCrashes)];
+std::string faults_file;
+
+// Only functions that are safe in a signal handler.
+void remember_fault_of(size_t crash) {
+  if (faults[crash].empty()) return;
+  const int fd = open(faults_file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return;
+  (void)!write(fd, faults[crash].data(), faults[crash].size());
+  close(fd);
+}
+
 const char* kHowToRunWithout = "--variant portable runs without native code";
 
 // Only functions that are safe in a signal handler.
 void on_fault(int signal) {
   for (size_t i = 0; i < std::size(kCrashes); ++i) {
-    if (kCrashes[i] != signal || answers[i].empty()) continue;
+    if (kCrashes[i] != signal) continue;
+    remember_fault_of(i);
+    if (answers[i].empty()) continue;
     (void)!write(STDOUT_FILENO, answers[i].data(), answers[i].size());
     if (signal == SIGBUS) _exit(static_cast<int>(Code::Malformed));
     std::signal(signal, SIG_DFL);
@@ -55,9 +72,26 @@ void on_fault(int signal) {
   say(running_file ? running_file : "(no file)");
   say("\n  help: ");
   say(kHowToRunWithout);
+  for (size_t i = 0; i < std::size(kCrashes); ++i)
+    if (kCrashes[i] == signal && !faults[i].empty()) say(", and so do runs from now on until mlrun tune --forget");
   say("\n");
   std::signal(signal, SIG_DFL);
   raise(signal);
+}
+
+// For a variant whose code may be the culprit. An isolated process writes no files.
+void prepare_faults(const OpenModel& model, std::string_view variant) {
+  static std::string prepared;
+  if (prepared == variant) return;
+  prepared = variant;
+  bool is_native = false;
+  for (uint32_t i = 0; i < model.info.num_variants; ++i)
+    if (const MlcVariant v = variant_at(model, i); v.name == variant) is_native = std::string_view(v.family) != "portable";
+  faults_file = is_native && !model.isolated ? choices_file() : std::string();
+  for (size_t i = 0; i < std::size(kCrashes); ++i) {
+    const bool is_fault = kCrashes[i] != SIGBUS && !faults_file.empty();
+    faults[i] = is_fault ? match::fault_line(root_of(model), fingerprints_of(model), variant, kCrashes[i] == SIGILL ? "illegal instruction" : "memory fault") : std::string();
+  }
 }
 
 }  // namespace
@@ -80,9 +114,11 @@ void install_crash_handlers() {
 
 void crash_with_json(std::string_view command) { command_with_json = command; }
 
-void say_what_crashed(const char* file, const char* variant) {
+void say_what_crashed(const OpenModel& model, const char* variant) {
+  const char* const file = model.info.file;
   running_file = file;
   running_variant = variant;
+  prepare_faults(model, variant);
   if (command_with_json.empty()) return;
   for (size_t i = 0; i < std::size(kCrashes); ++i) {
     const char* what = kCrashes[i] == SIGILL ? "illegal instruction" : "memory fault";

@@ -77,6 +77,7 @@ Json variant_json(const MlcVariant& v, const std::vector<FailingClause>& failing
   Json entry = {{"name", v.name}, {"target", v.target}, {"family", v.family}, {"answer", answer}};
   if (*v.device) entry["device"] = v.device;
   if (v.estimate_ns) entry["estimate_ns"] = v.estimate_ns;
+  if (v.measured_ns) entry["measured_ns"] = v.measured_ns, entry["remembered"] = v.is_remembered != 0;
   if (!failing.empty()) {
     Json missing = Json::array();
     for (const FailingClause& f : failing)
@@ -92,6 +93,8 @@ std::string remark(const OpenModel& model, const MlcVariant& v, const std::vecto
   if (v.fits == MLC_FITS) {
     std::string out = v.device;
     if (v.estimate_ns) out += (out.empty() ? "estimate " : ", estimate ") + ms_text(v.estimate_ns);
+    if (v.measured_ns) out += (out.empty() ? "measured " : ", measured ") + ms_text(v.measured_ns);
+    if (v.is_remembered) out += ", the fastest when mlrun tune measured";
     return out;
   }
   if (!failing.empty()) return printable(match::brief_reason(failing));

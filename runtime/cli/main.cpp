@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   add_bench_command(program);
   add_profile_command(program);
   add_selftest_command(program);
+  add_tune_command(program);
   add_trust_command(program);
   add_completion_command(program);
   program.add_help_command("  mlrun help explain\n  mlrun help exit-codes\n");

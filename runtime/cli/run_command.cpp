@@ -46,7 +46,7 @@ Result<Report> run_stream(const RunOptions& o, OpenFiles& files, OpenModel& mode
   MLC_ASSIGN(StreamInputs inputs, open_inputs(work, files, memory));
   const uint64_t pre_ns = now_ns() - start;
   MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session()}));
-  say_what_crashed(model.info.file, session.info.variant);
+  say_what_crashed(model, session.info.variant);
   MLC_ASSIGN(const StreamDone done, run_chunks(work, std::move(inputs), session.session.get(), files.output ? &*files.output : nullptr));
   say_what_fell_back(session);
   const uint64_t open_ns = model.open_ns + session.load_ns;
@@ -73,7 +73,7 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   MLC_ASSIGN(std::vector<NamedTensor> inputs, make_inputs(model, target, o.input, files.inputs, memory));
   const uint64_t pre_ns = now_ns() - start;
   MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session()}));
-  say_what_crashed(model.info.file, session.info.variant);
+  say_what_crashed(model, session.info.variant);
 
   const uint64_t ready = now_ns();
   uint64_t run_ns = 0;

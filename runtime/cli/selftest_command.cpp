@@ -9,6 +9,7 @@
 #include "runtime/cli/crash.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
+#include "runtime/cli/tune/remember.h"
 #include "runtime/match/brief.h"
 
 namespace mlc::cli {
@@ -56,7 +57,7 @@ Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
       std::string device = v.device;
       if (auto session = open_session(model, options); session) {
         workers = session->info.threads;
-        say_what_crashed(model.info.file, v.name);
+        say_what_crashed(model, v.name);
         MlcError* error = nullptr;
         status = status_of(api().selftest(session->session.get(), nullptr, &result, &error), error);
       } else {
@@ -78,6 +79,10 @@ Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
       if (!status.ok()) entry["reason"] = status.message;
       variants.push_back(std::move(entry));
       ran = true;
+      if (status.code == Code::SelfTest && std::string_view(v.family) != "portable" && !model.isolated) {
+        if (const Status written = remember_fault(model, v.name, "its answers to the golden vectors are wrong"); written.ok())
+          note(printable(v.name) + " is left out from now on, mlrun tune --forget takes it in again");
+      }
       if (!status.ok() && report.failure.ok()) report.failure = std::move(status);
     }
   }

@@ -149,6 +149,16 @@ Status Matcher::none_left(std::string what, std::string_view require) const {
   return std::move(s).hint("mlpack build with --target native, or for one of the targets that fit this machine");
 }
 
+uint64_t Matcher::measured_ns(uint32_t variant) const {
+  for (const MeasuredVariant& one : measured_)
+    if (one.variant == variant) return one.ns;
+  return 0;
+}
+
+bool Matcher::is_chosen(uint32_t variant) const {
+  return std::any_of(measured_.begin(), measured_.end(), [&](const MeasuredVariant& one) { return one.variant == variant && one.is_chosen; });
+}
+
 Result<std::vector<uint32_t>> Matcher::candidates(std::string_view variant, std::string_view require) const {
   std::vector<uint32_t> out;
   bool named = variant.empty();
@@ -182,6 +192,7 @@ Result<std::vector<uint32_t>> Matcher::candidates(std::string_view variant, std:
   });
   const auto before = [&](uint32_t a, uint32_t b) {
     const format::Variant &x = variants_[a], &y = variants_[b];
+    if (is_chosen(a) != is_chosen(b)) return is_chosen(a);
     if (is_portable(x) != is_portable(y)) return is_portable(y);
     if (is_for_device(x) != is_for_device(y)) return is_for_device(x);
     if (is_for_device(x) && assessments_[a].device != assessments_[b].device) return assessments_[a].device < assessments_[b].device;

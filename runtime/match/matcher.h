@@ -61,6 +61,13 @@ struct MatchPolicy {
   std::vector<std::string> withheld = {};  // that it offers, but not to this file, because nobody trusts it
 };
 
+// That was measured on this machine.
+struct MeasuredVariant {
+  uint32_t variant = 0;
+  uint64_t ns = 0;
+  bool is_chosen = false;  // to be taken first
+};
+
 class Matcher {
  public:
   // `record` and `variants` must outlive the matcher. `request_amx` asks the OS for AMX tile data (errno or 0).
@@ -80,6 +87,11 @@ class Matcher {
   // The right to load this member of C: asks for permissions and evaluates every requirement again.
   Result<Compatible> admit(uint32_t variant);
 
+  // What an earlier measurement said. It orders C and adds nothing to it.
+  void remember(std::vector<MeasuredVariant> measured) { measured_ = std::move(measured); }
+  uint64_t measured_ns(uint32_t variant) const;  // 0: not measured
+  bool is_chosen(uint32_t variant) const;
+
   // Takes a variant out of C for good: its load or its self-test failed.
   void reject(uint32_t variant, std::string why);
 
@@ -94,6 +106,7 @@ class Matcher {
   MatchPolicy policy_;
   int (*request_amx_)();
   std::vector<Assessment> assessments_;
+  std::vector<MeasuredVariant> measured_;
 };
 
 }  // namespace mlc

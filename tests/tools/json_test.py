@@ -16,7 +16,9 @@ SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "ex
 # Nothing that the tools can be brought to make here has these.
 UNSEEN = {
     "build": {"selftest.variants[].device": "a device of this machine"},
-    "tune": {"warnings[]": "schedules whose answers differ"},
+    "tune": {"warnings[]": "schedules whose answers differ",
+             **dict.fromkeys(("root", "chosen", "remembered", "forgotten", "isolated", *(f"variants[].{name}" for name in ("name", "device", "answer", "p25_ns", "p50_ns", "p75_ns", "rounds", "reason"))),
+                             "of mlrun: mlrun_json_test.py")},
     "inspect": {"variants[].unusable": "files of a later version", "notes[]": "files of a later version"},
 }
 # "as `a[]`": the fields of such an item.

@@ -14,11 +14,13 @@ from mlrun_test import IMAGES, container
 from onnx_file import list_of_maps, model, node, port
 from tool_test import main
 
-SECTIONS = ("run", "chunk", "embed", "explain", "bench", "profile", "selftest", "probe", "completion")
+SECTIONS = ("run", "chunk", "embed", "explain", "tune", "bench", "profile", "selftest", "probe", "completion")
 # Not on every machine, or not of any file that the tools make here.
 UNSEEN = {
     "embed": {"failed[].code", "failed[].facts[]", "failed[].help"},  # of any error
     "run": {"fell_back"}, "selftest": {"variants[].device"},  # with a device: gpu_test.py
+    "tune": {"file", "target", "threads", "nests", "better", "before_ns", "after_ns", "records", "warnings[]",  # of mlpack: json_test.py
+             "variants[].device", "variants[].reason"},  # gpu_test.py, tune_run_test.py
     "explain": {"variants[].estimate_ns", "variants[].device", "devices[].name", "devices[].api", "devices[].title", "devices[].driver",
                 "devices[].software", "devices[].memory_bytes",  # with a device: gpu_test.py
                 "stages[].segments", "stages[].mode", "stages[].device", "stages[].variant", "stages[].estimate_ns", "stages[].copies_ns", "stages[].reason"},  # together_test.py
@@ -62,7 +64,7 @@ def maps(t):
 
 def answers(t, fields):
     def ask(*args, code=0):
-        command = args[0] if args[0] in ("embed", "explain", "bench", "profile", "selftest", "probe", "completion", "trust", "help") else "run"
+        command = args[0] if args[0] in ("embed", "explain", "tune", "bench", "profile", "selftest", "probe", "completion", "trust", "help") else "run"
         done = t.run("mlrun", *args, "--json", code=code)
         answer = fields.look(json.loads(done.stdout))
         assert answer["schema"] == f"mlc.{command}/1" and answer["ok"] == (code == 0), answer
@@ -77,6 +79,9 @@ def answers(t, fields):
     ask("nowhere.mlc", "-i", "x", code=3)
     ask("explain", "digits.mlc")
     ask("explain", "digits.mlc", "--require", "cuda", code=5)
+    ask("tune", "digits.mlc", "--duration", "1ms")
+    ask("explain", "digits.mlc")
+    ask("tune", "digits.mlc", "--forget")
     ask("bench", "digits.mlc", *SHORT)
     ask("profile", "digits.mlc", *SHORT)
     ask("profile", "digits.mlc", "--variant", "nonesuch", code=2)

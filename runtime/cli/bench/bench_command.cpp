@@ -118,7 +118,7 @@ Result<Report> bench(const BenchOptions& o, const HostState& host, OpenFiles& fi
   MLC_ASSIGN(const BenchInputs inputs, bench_inputs(model, target, o.input, files.inputs, memory));
   MLC_ASSIGN(const std::vector<OpenSession> sessions, open_sessions(model, o, memory.shared_with_session()));
   const OpenSession& session = sessions.front();
-  say_what_crashed(model.info.file, session.info.variant);
+  say_what_crashed(model, session.info.variant);
   const MlcProgram program = mlio::program_at(model, target.program);
   say_what_runs(model, session, "program " + printable(program.name), o.as_json);
 

@@ -268,7 +268,7 @@ Result<Report> embed(const EmbedOptions& o, OpenFiles& files, Sources& sources) 
   std::vector<Row> lines;
   if (target && Embedder::takes_text(*target)) MLC_RETURN_IF_ERROR(read_lines(work, *target, lines));
   MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session(), .pin = false}));
-  say_what_crashed(model.info.file, session.info.variant);
+  say_what_crashed(model, session.info.variant);
 
   const uint64_t start = now_ns();
   MLC_ASSIGN(const VectorIndex index, index_of(work, session.session.get(), files.inputs, std::move(lines), target ? &*target : nullptr));

@@ -151,7 +151,7 @@ Status answer_together(const FilesRun& run, const FileList& list, OpenFiles& fil
   MLC_ASSIGN(const Opened opened, open_pipeline(run, files, name));
   const FilesTask task = task_of(run, opened);
   MLC_ASSIGN(const OpenSession session, open_session(opened.model, run.variant, {.pin = false}));  // threads begun here would be bound likewise
-  say_what_crashed(opened.model.info.file, session.info.variant);
+  say_what_crashed(opened.model, session.info.variant);
   say_what_runs(opened.model, session, "open " + ms_text(opened.model.open_ns + session.load_ns), false);
   const size_t workers = run.variant.threads != 0 ? run.variant.threads : probe::workers_for(probe::host().topology, 0);
   const auto decode = [&](size_t k) { return decode_file(task, list.files()[k], list.open(list.files()[k])); };

@@ -175,7 +175,7 @@ Result<Report> profile_model(const ProfileOptions& o, const HostState& host, Ope
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
   MLC_ASSIGN(const BenchInputs inputs, bench_inputs(model, target, o.input, files.inputs, memory));
   MLC_ASSIGN(const OpenSession session, open_session(model, o.variant, {.profile = true, .taken = memory.shared_with_session()}));
-  say_what_crashed(model.info.file, session.info.variant);
+  say_what_crashed(model, session.info.variant);
   const MlcProgram program = mlio::program_at(model, target.program);
   say_what_runs(model, session, "program " + printable(program.name), o.as_json);
 
