@@ -85,9 +85,12 @@ int64_t read_some_at(int fd, void* to, size_t bytes, uint64_t at) {
   OVERLAPPED from{};
   from.Offset = static_cast<DWORD>(at);
   from.OffsetHigh = static_cast<DWORD>(at >> 32);
+  LARGE_INTEGER stood{};  // reading moves the handle here, wherever it reads
+  if (!SetFilePointerEx(handle_of(fd), LARGE_INTEGER{}, &stood, FILE_CURRENT)) return failed();
   DWORD got = 0;
-  if (ReadFile(handle_of(fd), to, static_cast<DWORD>(std::min(bytes, kMostAtOnce)), &got, &from)) return got;
-  return GetLastError() == ERROR_HANDLE_EOF ? 0 : failed();
+  const bool is_read = ReadFile(handle_of(fd), to, static_cast<DWORD>(std::min(bytes, kMostAtOnce)), &got, &from) != 0 || GetLastError() == ERROR_HANDLE_EOF;
+  if (!is_read) return failed();
+  return SetFilePointerEx(handle_of(fd), stood, nullptr, FILE_BEGIN) ? int64_t{got} : failed();
 }
 
 bool sync_descriptor(int fd) { return _commit(fd) == 0; }
