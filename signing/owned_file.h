@@ -42,6 +42,7 @@ class OwnedFolder {
   [[nodiscard]] static Result<OwnedFolder> make(const std::string& path);
 
   const std::string& path() const { return path_; }
+  int descriptor() const { return fd_.get(); }  // of the folder, for calls of POSIX: not on Windows
   // Waits until no other process has it locked; as long as this lives. E3306 if it cannot be locked.
   [[nodiscard]] Status lock();
   // Names of all entries, sorted; E3305 if there are more than `most`.
