@@ -16,7 +16,7 @@ function(add_runtime_library target name devices)
     target_link_options(${target} PRIVATE -Wl,--icf=all)
   endif()
   if(WIN32)  # mlrt.dll: what is exported says so in the header
-    set_target_properties(${target} PROPERTIES PREFIX "")
+    set_target_properties(${target} PROPERTIES PREFIX "" ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
     target_link_options(${target} PRIVATE -Wl,--gc-sections)
   else()
     target_link_options(${target} PRIVATE -Wl,-O2 -Wl,--gc-sections -Wl,--exclude-libs,ALL

@@ -24,7 +24,7 @@ target_compile_options(mlio_shared PRIVATE -fvisibility=hidden -ffunction-sectio
   "$<$<CONFIG:Release>:-Os>")
 target_link_options(mlio_shared PRIVATE -Wl,--gc-sections)
 if(WIN32)
-  set_target_properties(mlio_shared PROPERTIES PREFIX "")
+  set_target_properties(mlio_shared PROPERTIES PREFIX "" ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
   target_compile_definitions(mlio_shared PRIVATE MLC_BUILDS_LIBRARY=1)
 else()
   target_link_options(mlio_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/runtime/mlio/libmlio.map)
