@@ -16,10 +16,19 @@ function(mlc_harden variable flag)
   endif()
 endfunction()
 mlc_harden(MLC_HAS_STACK_PROTECTOR -fstack-protector-strong)
-mlc_harden(MLC_HAS_STACK_CLASH -fstack-clash-protection)
-# Indirect jumps and returns that the processor checks: x86-64, AArch64.
-mlc_harden(MLC_HAS_CET -fcf-protection=full)
-mlc_harden(MLC_HAS_BRANCH_PROTECTION -mbranch-protection=standard)
+if(NOT WIN32)  # where each frame is probed anyway, and GCC 12 fails at both together; its marks of jump targets are not those of Windows
+  mlc_harden(MLC_HAS_STACK_CLASH -fstack-clash-protection)
+  # Indirect jumps and returns that the processor checks: x86-64, AArch64.
+  mlc_harden(MLC_HAS_CET -fcf-protection=full)
+  mlc_harden(MLC_HAS_BRANCH_PROTECTION -mbranch-protection=standard)
+endif()
 
-# All symbols are bound at the start, and the tables that hold them are read-only from then on.
-add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)
+if(WIN32)
+  add_link_options(-Wl,--dynamicbase,--high-entropy-va,--nxcompat)
+  if(MLC_HAS_STACK_PROTECTOR)
+    add_link_options(-fstack-protector-strong)  # whose functions are not in the C library
+  endif()
+else()
+  # All symbols are bound at the start, and the tables that hold them are read-only from then on.
+  add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)
+endif()

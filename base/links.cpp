@@ -1,41 +1,11 @@
 #include "base/links.h"
 
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <memory>
-#include <string_view>
 
 namespace mlc {
 
-Result<std::string> behind_links(const std::string& path) {
-  constexpr int kMostLinks = 40;  // as the kernel does
-  std::string place = path;
-  for (int links = 0; links <= kMostLinks; ++links) {
-    char text[PATH_MAX];
-    const ssize_t length = ::readlink(place.c_str(), text, sizeof text);
-    if (length <= 0) return place;
-    const std::string target(text, static_cast<size_t>(length));
-    const size_t slash = place.rfind('/');
-    place = target.starts_with('/') || slash == std::string::npos ? target : place.substr(0, slash + 1) + target;
-  }
-  return Status(Code::NotFound, "{}: too many symbolic links", path);
-}
-
-namespace {
-
-Result<std::string> resolved(const std::string& path) {
-  const std::unique_ptr<char, decltype(&free)> real(realpath(path.c_str(), nullptr), &free);
-  if (!real) return Status(Code::NotFound, 1003, "{}: {}", path, strerror(errno));
-  return std::string(real.get());
-}
-
-// Does it leave where it starts, whatever is there? Told before the file system is asked.
-bool leaves(std::string_view path) {
+bool leads_out(std::string_view path) {
+  if (path.starts_with('/')) return true;
   int depth = 0;
   while (!path.empty() && depth >= 0) {
     const std::string_view part = path.substr(0, path.find('/'));
@@ -44,18 +14,6 @@ bool leaves(std::string_view path) {
     else if (!part.empty() && part != ".") ++depth;
   }
   return depth < 0;
-}
-
-}  // namespace
-
-Result<std::string> place_inside(const std::string& folder, const std::string& path) {
-  const Status outside(Code::Malformed, "it lies outside of the folder");
-  if (path.empty() || path[0] == '/' || path.find('\0') != std::string::npos || leaves(path)) return outside;
-  MLC_ASSIGN(std::string top, resolved(folder.empty() ? "." : folder));
-  MLC_ASSIGN(std::string place, resolved(folder.empty() ? path : folder + "/" + path));
-  if (top != "/") top += '/';
-  if (!(place + "/").starts_with(top)) return outside;
-  return place;
 }
 
 }  // namespace mlc

@@ -1,12 +1,11 @@
 #include "base/regular_file.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+
+#include "base/file_calls.h"
 
 namespace mlc {
 namespace {
@@ -22,8 +21,7 @@ Result<std::string> read_from(int fd, const std::string& path, uint64_t most, Co
   std::string text(size, '\0');
   size_t used = 0;
   while (used < text.size()) {
-    const ssize_t n = read(fd, text.data() + used, text.size() - used);
-    if (n < 0 && errno == EINTR) continue;
+    const int64_t n = read_some(fd, text.data() + used, text.size() - used);
     if (n < 0) return not_read(path);
     if (n == 0) break;  // it has become shorter
     used += static_cast<size_t>(n);
@@ -35,10 +33,10 @@ Result<std::string> read_from(int fd, const std::string& path, uint64_t most, Co
 }  // namespace
 
 Result<std::string> read_regular_file(const std::string& path, uint64_t most, Code too_long) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const int fd = open_to_read(path, Waiting::No);
   if (fd < 0) return not_read(path);
   Result<std::string> text = read_from(fd, path, most, too_long);
-  close(fd);
+  close_descriptor(fd);
   return text;
 }
 

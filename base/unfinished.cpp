@@ -1,13 +1,6 @@
 #include "base/unfinished.h"
 
-#include <fcntl.h>
-#include <limits.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -19,37 +12,10 @@ namespace {
 struct Slot {
   enum State : int { Free, Taken, Set };
   std::atomic<int> state{Free};
-  char path[PATH_MAX];
+  char path[4096];
 };
 Slot slots[8];
 static_assert(std::atomic<int>::is_always_lock_free);
-
-// What the system call getdents64 writes, one after the other.
-struct Entry {
-  uint64_t inode;
-  int64_t next;
-  uint16_t length;
-  uint8_t type;
-  char name[1];
-};
-static_assert(offsetof(Entry, name) == 19);
-
-void remove_folder(const char* path) {
-  const int folder = ::open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (folder < 0) return;
-  alignas(Entry) char buffer[4096];
-  for (long n; (n = ::syscall(SYS_getdents64, folder, buffer, sizeof buffer)) > 0;) {
-    for (long at = 0; at < n;) {
-      uint16_t length;
-      std::memcpy(&length, buffer + at + offsetof(Entry, length), sizeof length);
-      const char* name = buffer + at + offsetof(Entry, name);
-      if (std::strcmp(name, ".") != 0 && std::strcmp(name, "..") != 0) ::unlinkat(folder, name, 0);
-      at += length;
-    }
-  }
-  ::close(folder);
-  ::rmdir(path);
-}
 
 }  // namespace
 
@@ -73,8 +39,7 @@ Unfinished::~Unfinished() {
 
 void remove_unfinished() noexcept {
   for (const Slot& slot : slots) {
-    if (slot.state != Slot::Set) continue;
-    if (::unlink(slot.path) != 0) remove_folder(slot.path);
+    if (slot.state == Slot::Set) detail::remove_place(slot.path);
   }
 }
 

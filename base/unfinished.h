@@ -24,4 +24,9 @@ void remove_unfinished() noexcept;
 // In a process made by fork: what is registered belongs to the parent.
 void forget_unfinished() noexcept;
 
+namespace detail {
+// A file, or a folder with the files in it. Likewise for a signal handler.
+void remove_place(const char* path) noexcept;
+}  // namespace detail
+
 }  // namespace mlc

@@ -6,6 +6,7 @@
 #include <curl/curl.h>
 
 #include "base/cli/program.h"
+#include "base/cli/streams.h"
 #include "base/status.h"
 #include "base/unfinished.h"
 #include "registry/commands.h"
@@ -39,5 +40,5 @@ int main(int argc, char** argv) {
                   "  mlpack-oci push cat.mlc registry.example.org/acme/cat:2\n  mlpack-oci pull registry.example.org/acme/cat:2 -o cat.mlc\n");
   mlc::registry::add_registry_commands(program);
   program.add_help_command("  mlpack-oci help pull\n  mlpack-oci help exit-codes\n");
-  return program.run({argv + 1, argv + argc}, "", {});
+  return program.run(words_given(argc, argv), "", {});
 }

@@ -21,6 +21,14 @@ extern "C" {
 #define MLRUN_MODULE_ABI 1u
 #define MLRUN_QUERY_SYMBOL "mlrun_query"
 
+/* How code of x86-64 is called on every system: as System V's ABI says, on Windows too. A kernel keeps nothing below the stack pointer
+ * (there is no red zone) and has at most 4096 bytes of stack per frame. */
+#if defined(_WIN32) && defined(__x86_64__)
+#define MLRUN_CALL __attribute__((sysv_abi))
+#else
+#define MLRUN_CALL
+#endif
+
 /* Fault codes of kernels. */
 #define MLRUN_FAULT_NONE 0
 #define MLRUN_FAULT_INDEX 1    /* a loaded index lies outside its array */
@@ -46,7 +54,7 @@ typedef struct MlrunLaunch {
   uint32_t workers;
 } MlrunLaunch;
 
-typedef int32_t (*MlrunKernel)(const MlrunLaunch* launch, uint32_t tile_begin, uint32_t tile_end);
+typedef int32_t(MLRUN_CALL* MlrunKernel)(const MlrunLaunch* launch, uint32_t tile_begin, uint32_t tile_end);
 
 typedef struct MlrunEntry {
   uint32_t id; /* index of this entry; plans name kernels by it */
@@ -63,7 +71,7 @@ typedef struct MlrunModule {
   const MlrunEntry* entries;
 } MlrunModule;
 
-typedef const MlrunModule* (*MlrunQuery)(uint32_t max_abi, const MlrunHost* host);
+typedef const MlrunModule*(MLRUN_CALL* MlrunQuery)(uint32_t max_abi, const MlrunHost* host);
 
 #ifdef __cplusplus
 }

@@ -1,16 +1,15 @@
 #include "signing/file.h"
 
-#include <charconv>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 
 #include "base/compose.h"
+#include "base/file_calls.h"
 
 namespace mlc::signing {
 
@@ -30,32 +29,20 @@ Status system_error(Code code, const std::string& path, std::string_view what) {
   return Status(code, "{}: {}: {}", path, what, strerror(errno));
 }
 
-std::string folder_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 // A complete, synced file beside `path`; the caller moves or links it into place.
 Result<std::string> write_beside(const std::string& path, std::string_view text, mode_t mode) {
   static std::atomic<unsigned> counter{0};
   const std::string temporary =
       compose("{}.tmp.{}.{}", path, ::getpid(), counter.fetch_add(1));
-  Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  Descriptor fd(open_new(temporary, mode));
   if (!fd.valid()) return system_error(Code::NotFound, temporary, "cannot create the file");
-  const bool written =
-      ::fchmod(fd.get(), mode) == 0 && write_all(fd, text) && ::fsync(fd.get()) == 0 && fd.close();
-  if (!written) {
+  if (!write_all(fd, text) || !sync_descriptor(fd.get()) || !fd.close()) {
     Status status = system_error(Code::NotFound, temporary, "cannot write the file");
-    ::unlink(temporary.c_str());
+    fd.close();
+    remove_file(temporary);
     return status;
   }
   return temporary;
-}
-
-void sync_folder(const std::string& path) {
-  Descriptor folder(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.valid()) ::fsync(folder.get());
 }
 
 }  // namespace
@@ -66,8 +53,7 @@ Result<std::string> read_all(const Descriptor& fd, const std::string& path, size
   std::string text;
   char buffer[4096];
   for (;;) {
-    const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
-    if (n < 0 && errno == EINTR) continue;
+    const int64_t n = read_some(fd.get(), buffer, sizeof buffer);
     if (n < 0) return system_error(Code::NotFound, path, "cannot read the file");
     if (n == 0) return text;
     text.append(buffer, static_cast<size_t>(n));
@@ -77,49 +63,38 @@ Result<std::string> read_all(const Descriptor& fd, const std::string& path, size
 }
 
 Result<std::string> read_small_file(const std::string& path, size_t limit, bool private_only) {
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const Descriptor fd(open_to_read(path, Waiting::No));
   if (!fd.valid()) return system_error(Code::NotFound, path, "cannot open the file");
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return system_error(Code::NotFound, path, "cannot read the file");
   if (!S_ISREG(info.st_mode)) return Status(Code::NotFound, "{}: not a regular file", path);
-  if (private_only && info.st_uid != ::geteuid())
-    return Status(Code::Untrusted, 3303, "{}: a private key that belongs to user {}, expected user {}", path,
-                  info.st_uid, ::geteuid())
-        .hint("sudo chown {} {}", ::geteuid(), path);
-  if (private_only && (info.st_mode & 077) != 0)
-    return Status(Code::Untrusted, 3303, "{}: a private key that others may read or write", path)
-        .hint("chmod 600 {}", path);
+  if (private_only) MLC_RETURN_IF_ERROR(check_private(fd, path));
   return read_all(fd, path, limit);
 }
 
 Status create_file(const std::string& path, std::string_view text, mode_t mode) {
   MLC_ASSIGN(const std::string temporary, write_beside(path, text, mode));
-  const bool linked = ::link(temporary.c_str(), path.c_str()) == 0;
-  Status status;
-  if (!linked) {
-    status = errno == EEXIST ? Status(Code::Usage, "{} exists already and is not overwritten", path)
-                             : system_error(Code::NotFound, path, "cannot create the file");
-  }
-  ::unlink(temporary.c_str());
-  if (linked) sync_folder(path);
-  return status;
+  if (!rename_to_new(temporary, path))
+    return errno == EEXIST ? Status(Code::Usage, "{} exists already and is not overwritten", path)
+                           : system_error(Code::NotFound, path, "cannot create the file");
+  sync_folder_of(path);
+  return ok();
 }
 
 Status replace_file(const std::string& path, std::string_view text, mode_t mode) {
   MLC_ASSIGN(const std::string temporary, write_beside(path, text, mode));
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (!rename_over(temporary, path)) {
     Status status = system_error(Code::NotFound, path, "cannot replace the file");
-    ::unlink(temporary.c_str());
+    remove_file(temporary);
     return status;
   }
-  sync_folder(path);
+  sync_folder_of(path);
   return ok();
 }
 
 Result<bool> file_exists(const std::string& path) {
-  struct stat info;
-  if (::lstat(path.c_str(), &info) == 0) return true;
-  if (errno == ENOENT || errno == ENOTDIR) return false;
+  if (has_file(path)) return true;
+  if (errno == 0) return false;
   return Status(Code::NotFound, 3305, "{}: cannot be looked at: {}", path, strerror(errno));
 }
 
@@ -132,7 +107,7 @@ Result<std::string> read_descriptor(std::string_view number) {
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), fd);
   if (error != std::errc() || end != number.data() + number.size() || fd < 0)
     return Status(Code::Usage, "passphrase 'fd:{}': a descriptor is a whole number", number);
-  const Descriptor copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));  // whose it is closes it
+  const Descriptor copy(duplicate(fd));  // whose it is closes it
   if (!copy.valid()) return Status(Code::NotFound, "passphrase: descriptor {} is not open", fd);
   return read_all(copy, "descriptor " + std::string(number), kMaxPassphrase);
 }

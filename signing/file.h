@@ -41,6 +41,10 @@ class Descriptor {
 // this user and nobody else may read or write it; root is no exception.
 [[nodiscard]] Result<std::string> read_small_file(const std::string& path, size_t limit, bool private_only = false);
 
+// Untrusted (E3303) unless the opened file belongs to this user and nobody else may read or write it (on Windows but for the system and
+// its administrators).
+[[nodiscard]] Status check_private(const Descriptor& fd, const std::string& path);
+
 // The passphrase of a private key, from where no list of processes shows it. `source`: "file:PATH", a file that is this user's alone,
 // or "fd:N", a descriptor that the process was given, read to its end. One line end at the end does not count. Usage for another
 // source and for an empty passphrase; Malformed beyond 1,024 bytes. The caller wipes the string.

@@ -13,6 +13,10 @@
 // folder; here the way begins at "/", because policies also lie outside of homes, and whoever may rename a home decides
 // what is in it. What is checked is what is read: each step is taken from the descriptor of the folder before it.
 //
+// On Windows the same is asked of owners and access control lists: SYSTEM, the group of administrators and TrustedInstaller are root, a
+// right that lets others change a file, or replace what lies in a folder, is what the mode's bits are, and links are resolved
+// by the system first.
+//
 // Errors: Untrusted E3304 (owner or mode, with the chmod or chown to type), NotFound E3305 (there, but not readable; a
 // link that leads nowhere). Not an error is only what does not exist (ENOENT, ENOTDIR).
 #pragma once
@@ -38,7 +42,9 @@ class OwnedFolder {
   [[nodiscard]] static Result<OwnedFolder> make(const std::string& path);
 
   const std::string& path() const { return path_; }
-  int descriptor() const { return fd_.get(); }
+  int descriptor() const { return fd_.get(); }  // of the folder, for calls of POSIX: not on Windows
+  // Waits until no other process has it locked; as long as this lives. E3306 if it cannot be locked.
+  [[nodiscard]] Status lock();
   // Names of all entries, sorted; E3305 if there are more than `most`.
   [[nodiscard]] Result<std::vector<std::string>> names(size_t most) const;
 
@@ -46,7 +52,7 @@ class OwnedFolder {
   OwnedFolder(std::string path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   std::string path_;
-  Descriptor fd_;
+  Descriptor fd_;  // of the folder; on Windows of the file that is locked
 };
 
 }  // namespace mlc::signing

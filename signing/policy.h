@@ -76,14 +76,15 @@ struct PolicyFile {
 [[nodiscard]] std::string encode_trusted_key(const PublicKey& key, std::string_view name,
                                              std::span<const std::string> models);
 
-inline constexpr const char* kSystemPolicy = "/etc/mlc/trust.json";
+// /etc/mlc/trust.json; on Windows the same below %ProgramData%.
+[[nodiscard]] std::string system_policy_path();
 
 struct TrustSources {
   std::string config_folder;               // its trust/ and trust.json are read; empty: neither
   std::vector<std::string> key_files;      // --trust KEY.pem: any failure is an error
   std::vector<std::string> key_texts;      // the same, as PEM in memory
   std::string policy_file;                 // --policy; empty: the system's, else <config_folder>/trust.json, if there
-  std::string system_policy = kSystemPolicy;  // the administrator's; empty: none
+  std::string system_policy = system_policy_path();  // the administrator's; empty: none
 };
 // What a tool starts from: the user's folder (none if there is no home) and the system's policy.
 [[nodiscard]] TrustSources default_trust_sources();

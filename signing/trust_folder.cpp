@@ -1,11 +1,11 @@
 // The user's trust folder is written here, where no private key is seen: a tool that runs models does this too.
 #include <string.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <optional>
 
 #include "base/compose.h"
+#include "base/file_calls.h"
 #include "signing/file.h"
 #include "signing/owned_file.h"
 #include "signing/policy.h"
@@ -57,7 +57,7 @@ Result<std::vector<std::string>> remove_trusted_key(const std::string& config_fo
   for (const FolderKey& entry : folder.keys) {
     none.facts.push_back(entry.key.key.id_hex());
     if (!entry.key.key.is_called(id)) continue;
-    if (::unlink(entry.path.c_str()) != 0)
+    if (!remove_file(entry.path))
       return Status(Code::NotFound, "{}: cannot be removed: {}", entry.path, ::strerror(errno));
     removed.push_back(entry.path);
   }
@@ -74,7 +74,7 @@ Result<std::string> add_trusted_key(const std::string& config_folder, const Publ
   const std::string text = models.empty() ? key.pem() : encode_trusted_key(key, key.id_prefix(), models);
   MLC_RETURN_IF_ERROR(replace_file(path, text, 0644));
   const std::string& other = models.empty() ? scoped : everywhere;  // one file per key, or the wider scope would win
-  if (::unlink(other.c_str()) != 0 && errno != ENOENT)
+  if (!remove_file(other) && errno != ENOENT)
     return Status(Code::NotFound, "{}: cannot be removed: {}", other, ::strerror(errno));
   return path;
 }

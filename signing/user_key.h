@@ -25,6 +25,7 @@ namespace mlc::signing {
 // The same for what programs remember: $XDG_STATE_HOME/mlc or ~/.local/state/mlc (version_marks.h).
 [[nodiscard]] Result<std::string> state_folder();
 // The same for what can be made again at any time: $XDG_CACHE_HOME/mlc or ~/.cache/mlc.
+// On Windows: %APPDATA%\mlc, %LOCALAPPDATA%\mlc\state and \cache.
 [[nodiscard]] Result<std::string> cache_folder();
 
 [[nodiscard]] std::string user_key_path(const std::string& config_folder);

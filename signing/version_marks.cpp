@@ -1,7 +1,6 @@
 #include "signing/version_marks.h"
 
 #include <string.h>
-#include <sys/file.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -99,11 +98,8 @@ bool VersionMarks::raise(const Digest& key, std::string_view model_id, uint64_t 
 
 Status remember_version(const std::string& state_folder, std::span<const Digest> keys, std::string_view model_id,
                         uint64_t version) {
-  MLC_ASSIGN(const OwnedFolder folder, OwnedFolder::make(state_folder));
-  int locked = -1;
-  do locked = ::flock(folder.descriptor(), LOCK_EX);
-  while (locked != 0 && errno == EINTR);
-  if (locked != 0) return Status(Code::NotFound, 3306, "{}: cannot be locked: {}", state_folder, ::strerror(errno));
+  MLC_ASSIGN(OwnedFolder folder, OwnedFolder::make(state_folder));
+  MLC_RETURN_IF_ERROR(folder.lock());
   MLC_ASSIGN(VersionMarks marks, VersionMarks::load(state_folder));  // again: another process may have raised them
   for (const Digest& key : keys)
     if (!marks.raise(key, model_id, version))

@@ -1,8 +1,5 @@
 #include "base/cli/program.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <exception>
 #include <memory>
@@ -13,6 +10,7 @@
 
 #include "base/cli/report.h"
 #include "base/exit_codes.h"
+#include "base/file_calls.h"
 #include "base/nearest_name.h"
 
 namespace mlc::cli {
@@ -135,18 +133,12 @@ Status reason(const CLI::App& app, const CLI::ParseError& error, const std::vect
 // Words that begin with what could be the name of a file, and is none, and nearly the name of a command: the message about that.
 std::string misspelt_command(const CLI::App& app, const std::vector<std::string>& given) {
   const std::string& word = given[0];
-  if (given.size() < 2 || is_option(word) || word.find_first_of("./") != std::string::npos || access(word.c_str(), F_OK) == 0) return {};
+  if (given.size() < 2 || is_option(word) || word.find_first_of("./") != std::string::npos || has_file(word)) return {};
   std::string message = unknown_word("command", word, commands_of(app));
   return message.find("did you mean") == std::string::npos ? std::string() : message;
 }
 
 }  // namespace
-
-void open_closed_streams() {
-  constexpr int kModes[] = {O_RDONLY, O_RDONLY, O_WRONLY};  // what is written to an output that is open for reading fails
-  for (int stream = 0; stream < 3; ++stream)
-    if (fcntl(stream, F_GETFD) < 0) [[maybe_unused]] const int lowest = open("/dev/null", kModes[stream]);  // becomes the lowest one that is free
-}
 
 Program::Program(const std::string& name, const std::string& summary, const std::string& examples)
     : app_(std::make_unique<CLI::App>(summary, name)) {

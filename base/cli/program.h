@@ -14,10 +14,6 @@ namespace mlc::cli {
 inline constexpr const char* kHelpCommand = "help";
 inline constexpr const char* kExitCodesTopic = "exit-codes";
 
-// Call first. Standard streams that whoever started the process has closed are opened, so that no file which is opened later
-// is taken for one of them: input is empty, output fails, errors go nowhere.
-void open_closed_streams();
-
 // Owns its commands and their options: handles of them (base/cli/command.h) are good as long as it lives.
 class Program {
  public:

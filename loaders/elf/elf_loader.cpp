@@ -8,6 +8,7 @@
 #include "base/compose.h"
 #include "loaders/elf/elf_image.h"
 #include "loaders/elf/elf_map.h"
+#include "loaders/elf/kernel_stack.h"
 
 namespace mlc::elf {
 namespace {
@@ -25,6 +26,7 @@ class ElfModule final : public KernelModule {
   // Machine code carries no description of its parameters: that it fits its plan is what the signature vouches for.
   Status accepts(uint32_t, const LaunchForm&) const override { return ok(); }
   int32_t run(uint32_t kernel, const MlrunLaunch& launch, uint32_t begin, uint32_t end, WorkMeter&) const override {
+    touch_kernel_stack();
     return entries_[kernel].run(&launch, begin, end);
   }
 

@@ -1,27 +1,25 @@
 #include "loaders/vulkan/library.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <mutex>
 #include <optional>
 
+#include "base/shared_library.h"
 #include "loaders/vulkan/results.h"
 
 namespace mlc::vulkan {
 namespace {
 
-constexpr const char* kFile = "libvulkan.so.1";
+const char* const kFile = library_name("libvulkan.so.1", "vulkan-1.dll");
 
 using GetInstanceProcAddr = AnyFunction (*)(Instance, const char*);
 
 Status missing(const char* name) { return Status(Code::Unsupported, "{} has no vk{}: too old", kFile, name); }
 
 Result<Library> make() {
-  // Stays open: drivers start threads and keep functions of their own.
-  void* const file = ::dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
+  void* const file = open_shared_library(kFile);
   if (!file) return Status(Code::NotFound, "{} not found", kFile);
-  const auto find = reinterpret_cast<GetInstanceProcAddr>(::dlsym(file, "vkGetInstanceProcAddr"));
+  const auto find = reinterpret_cast<GetInstanceProcAddr>(find_symbol(file, "vkGetInstanceProcAddr"));
   if (!find) return missing("GetInstanceProcAddr");
   const auto create = reinterpret_cast<Code32 (*)(const InstanceCreateInfo*, const void*, Instance*)>(find(nullptr, "vkCreateInstance"));
   const auto get_version = reinterpret_cast<Code32 (*)(uint32_t*)>(find(nullptr, "vkEnumerateInstanceVersion"));

@@ -1,5 +1,6 @@
 // mlpack: registers its groups of commands and nothing else.
 #include "base/cli/program.h"
+#include "base/cli/streams.h"
 #include "packager/cli/attest/attest_commands.h"
 #include "packager/cli/build_commands.h"
 #include "packager/cli/cache_commands.h"
@@ -30,5 +31,5 @@ int main(int argc, char** argv) {
   add_registry_commands(program);
   add_completion_command(program);
   program.add_help_command("  mlpack help build\n  mlpack help exit-codes\n");
-  return program.run({argv + 1, argv + argc}, "", values_of_line);
+  return program.run(words_given(argc, argv), "", values_of_line);
 }

@@ -15,8 +15,13 @@ function(add_runtime_library target name devices)
   if(MLC_LINKER_FOLDS)  # equal functions once: the instances of one template for several pointer types, above all
     target_link_options(${target} PRIVATE -Wl,--icf=all)
   endif()
-  target_link_options(${target} PRIVATE -Wl,-O2 -Wl,--gc-sections -Wl,--exclude-libs,ALL
-    -Wl,--version-script=${PROJECT_SOURCE_DIR}/runtime/api/libmlrt.map)
+  if(WIN32)  # mlrt.dll: what is exported says so in the header
+    set_target_properties(${target} PROPERTIES PREFIX "" ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+    target_link_options(${target} PRIVATE -Wl,--gc-sections)
+  else()
+    target_link_options(${target} PRIVATE -Wl,-O2 -Wl,--gc-sections -Wl,--exclude-libs,ALL
+      -Wl,--version-script=${PROJECT_SOURCE_DIR}/runtime/api/libmlrt.map)
+  endif()
 endfunction()
 add_runtime_library(mlrt_shared mlrt no_devices.cpp ${libraries})
 add_runtime_library(mlrt_gpu_shared mlrt-gpu "async_on_device.cpp;devices.cpp;dlpack.cpp;memory.cpp;places.cpp;together.cpp;together_mapping.cpp;together_measured.cpp" ${gpu_libraries})

@@ -36,7 +36,13 @@ extern "C" {
 #endif
 
 #define MLC_API_VERSION 1u
+#if !defined(_WIN32)
 #define MLC_EXPORT __attribute__((visibility("default")))
+#elif defined(MLC_BUILDS_LIBRARY)
+#define MLC_EXPORT __declspec(dllexport)
+#else
+#define MLC_EXPORT
+#endif
 
 typedef struct MlcFile MlcFile;
 typedef struct MlcModel MlcModel;

@@ -1,8 +1,7 @@
 #include "runtime/cli/isolation.h"
 
-#include <filesystem>
-
 #include "base/checked.h"
+#include "base/file_calls.h"
 #include "runtime/cli/answers.h"
 #include "runtime/cli/crash.h"
 #include "runtime/io/image.h"
@@ -55,9 +54,7 @@ Result<std::optional<uint64_t>> run_seconds(const ContainerCommand& command, con
 Result<ChildWork> work_of(const ContainerCommand& command, const OpenFiles& files) {
   const bool is_untrusted = info_of(files).native_code == MLC_NATIVE_NEVER;
   ChildWork work{.native_code = !is_untrusted, .keeps_stdin = files.uses_stdin, .input_bytes = files.input_bytes, .sessions = command.runs.sessions, .threads = threads_of(command)};
-  std::error_code unknown;
-  const uint64_t bytes = std::filesystem::file_size(command.container.file, unknown);
-  if (!unknown) work.container_bytes = bytes;
+  work.container_bytes = regular_file_size(command.container.file).value_or(0);
   MLC_ASSIGN(work.run_seconds, run_seconds(command, files, is_untrusted));
   uint64_t given = 0;
   if (command.runs.limits) {
@@ -72,16 +69,18 @@ Result<ChildWork> work_of(const ContainerCommand& command, const OpenFiles& file
 
 Result<OpenFiles> open_files(const ContainerCommand& command) {
   OpenFiles files;
+  files.name = command.container.file;
   if (!command.output.empty()) MLC_RETURN_IF_ERROR(check_output_name(command.output));
   MLC_ASSIGN(files.container, authenticate(command.container, files.authenticate_ns));
-  files.isolated = command.container.isolated || info_of(files).native_code != MLC_NATIVE_CERTAIN;
+  // Where no process is to be had, a file that rules are about which depend on what it says is opened here: open_model refuses it if they
+  // do not trust it.
+  const int32_t native_code = info_of(files).native_code;
+  files.isolated = command.container.isolated || (native_code != MLC_NATIVE_CERTAIN && (native_code == MLC_NATIVE_NEVER || sandbox::why_no_process().empty()));
   for (const std::string& text : command.inputs)
     for (const std::string& path : io::paths_possible(text)) {
       files.uses_stdin = files.uses_stdin || path == "-";
       if (files.isolated) files.inputs.open_ahead(path);
-      std::error_code unknown;
-      const uint64_t bytes = std::filesystem::is_regular_file(path, unknown) ? std::filesystem::file_size(path, unknown) : 0;
-      if (!unknown) files.input_bytes = checked_add(files.input_bytes, bytes).value_or(UINT64_MAX);
+      files.input_bytes = checked_add(files.input_bytes, regular_file_size(path).value_or(0)).value_or(UINT64_MAX);
     }
   if (!command.output.empty()) {
     MLC_ASSIGN(io::FileWriter writer, io::FileWriter::create(command.output));

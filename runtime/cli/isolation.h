@@ -39,6 +39,7 @@ struct ContainerCommand {
 
 // What the answering process starts with.
 struct OpenFiles {
+  std::string name;  // of the container
   FileHandle container;
   uint64_t authenticate_ns = 0;
   io::InputFiles inputs;

@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "base/cli/program.h"
+#include "base/cli/streams.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/complete_values.h"
 #include "runtime/cli/crash.h"
@@ -25,5 +26,5 @@ int main(int argc, char** argv) {
   add_trust_command(program);
   add_completion_command(program);
   program.add_help_command("  mlrun help explain\n  mlrun help exit-codes\n");
-  return program.run({argv + 1, argv + argc}, "run", values_of_line);
+  return program.run(words_given(argc, argv), "run", values_of_line);
 }

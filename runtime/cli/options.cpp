@@ -7,6 +7,9 @@
 #include "base/cli/report.h"
 #include "base/counted.h"
 #include "runtime/cli/isolation.h"
+#include "runtime/isolation/child_answer.h"
+#include "runtime/probe/devices.h"
+#include "runtime/sandbox/sandbox.h"
 #include "runtime/services/services.h"
 #include "signing/policy.h"
 #include "signing/user_key.h"
@@ -63,7 +66,7 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   options.allow_older = o.allow_older;
   // A process without privileges reaches no driver.
   options.devices = o.devices.c_str();
-  options.probe_program = o.isolated ? nullptr : "/proc/self/exe";
+  options.probe_program = o.isolated ? nullptr : probe::kOwnProgram;
 
   const uint64_t start = now_ns();
   MlcFile* file = nullptr;
@@ -84,6 +87,7 @@ Result<OpenModel> open_model(OpenFiles& files) {
   out.open_ns = files.authenticate_ns + now_ns() - start;
   out.isolated = files.isolated;
   api().model_info(model, &out.info);
+  if (out.info.native_allowed == 0 && !files.isolated && !sandbox::why_no_process().empty()) return no_process_for(files.name);
   for (uint32_t i = 0; i < out.info.num_notes && !files.is_quiet; ++i) note("warning: " + printable(api().model_note(model, i)));
   return out;
 }

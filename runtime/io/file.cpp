@@ -1,6 +1,5 @@
 #include "runtime/io/file.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/file_calls.h"
 #include "base/links.h"
 
 namespace mlc::io {
@@ -35,8 +35,7 @@ Result<HostBuffer> read_all(int fd, const std::string& path, uint64_t size_hint,
       std::memcpy(larger.data(), buffer.data(), used);
       buffer = std::move(larger);
     }
-    ssize_t got = ::read(fd, buffer.data() + used, buffer.size() - used);
-    if (got < 0 && errno == EINTR) continue;
+    const int64_t got = read_some(fd, buffer.data() + used, buffer.size() - used);
     if (got < 0) return io_error(path, "read");
     if (got == 0) break;
     used += static_cast<size_t>(got);
@@ -60,8 +59,7 @@ namespace {
 Result<size_t> read_fully(int fd, const std::string& path, std::span<std::byte> to, const uint64_t* at = nullptr) {
   size_t used = 0;
   while (used < to.size()) {
-    const ssize_t got = at ? ::pread(fd, to.data() + used, to.size() - used, static_cast<off_t>(*at + used)) : ::read(fd, to.data() + used, to.size() - used);
-    if (got < 0 && errno == EINTR) continue;
+    const int64_t got = at ? read_some_at(fd, to.data() + used, to.size() - used, *at + used) : read_some(fd, to.data() + used, to.size() - used);
     if (got < 0) return io_error(path, "read");
     if (got == 0) break;
     used += static_cast<size_t>(got);
@@ -121,7 +119,7 @@ Result<HostBuffer> read_standard_input(uint64_t most, Bytes begun) {
 
 Result<HostBuffer> read_and_close(int fd, const std::string& path, uint64_t most) {
   Result<HostBuffer> result = read_open_file(fd, path, most);
-  ::close(fd);
+  close_descriptor(fd);
   return result;
 }
 
@@ -129,18 +127,18 @@ Result<HostBuffer> read_and_close(int fd, const std::string& path, uint64_t most
 
 Result<HostBuffer> read_file(const std::string& path, uint64_t most) {
   if (path == "-") return read_standard_input(most, {});
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open_to_read(path, Waiting::Yes);
   return fd >= 0 ? read_and_close(fd, path, most) : io_error(path, "open");
 }
 
 InputFiles::~InputFiles() {
   for (const Ahead& a : ahead_)
-    if (a.fd >= 0) ::close(a.fd);
+    if (a.fd >= 0) close_descriptor(a.fd);
 }
 
 void InputFiles::open_ahead(const std::string& path) {
   if (path == "-") return;
-  Ahead a{path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC), 0};
+  Ahead a{path, open_to_read(path, Waiting::Yes), 0};
   if (a.fd < 0) a.error = errno;
   ahead_.push_back(std::move(a));
 }
@@ -167,33 +165,30 @@ Result<FileEnds> InputFiles::read_ends(const std::string& path, uint64_t first, 
     if (first + last > most) return read_file_ends(STDIN_FILENO, "standard input", first, last, most);  // the error
     return keep_ends(STDIN_FILENO, "standard input", first, last, std::exchange(begun_, {}));
   }
-  const int fd = ahead ? ahead->fd : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ahead ? ahead->fd : open_to_read(path, Waiting::Yes);
   if (ahead) errno = ahead->error;
   if (fd < 0) return io_error(path, "open");
   Result<FileEnds> ends = read_file_ends(fd, path, first, last, most);
-  ::close(fd);
+  close_descriptor(fd);
   return ends;
 }
 
 Result<FileReader> InputFiles::reader(const std::string& path) {
   if (path == "-") return FileReader(STDIN_FILENO, "standard input");
   const std::optional<Ahead> ahead = take(path);
-  const int fd = ahead ? ahead->fd : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ahead ? ahead->fd : open_to_read(path, Waiting::Yes);
   if (ahead) errno = ahead->error;
   if (fd < 0) return io_error(path, "open");
   return FileReader(fd, path);
 }
 
 FileReader::~FileReader() {
-  if (fd_ > STDIN_FILENO) ::close(fd_);
+  if (fd_ > STDIN_FILENO) close_descriptor(fd_);
 }
 
 Result<size_t> FileReader::read(std::span<std::byte> to) {
-  for (;;) {
-    const ssize_t got = ::read(fd_, to.data(), to.size());
-    if (got >= 0) return static_cast<size_t>(got);
-    if (errno != EINTR) return io_error(path_, "read");
-  }
+  const int64_t got = read_some(fd_, to.data(), to.size());
+  return got >= 0 ? Result<size_t>(static_cast<size_t>(got)) : io_error(path_, "read");
 }
 
 Result<FileWriter> FileWriter::create(const std::string& path) {
@@ -204,17 +199,15 @@ Result<FileWriter> FileWriter::create(const std::string& path) {
     return w;
   }
   MLC_ASSIGN(w.path_, behind_links(path));
-  std::string name = w.path_ + ".XXXXXX";
-  int fd = ::mkostemp(name.data(), O_CLOEXEC);
-  if (fd < 0) return io_error(path, "write");
-  w.temporary_ = name;
-  // mkstemp makes the file private; a result gets the mode that any other new file would get.
-  mode_t mask = ::umask(0);
-  ::umask(mask);
-  w.file_ = ::fchmod(fd, 0666 & ~mask) == 0 ? ::fdopen(fd, "wb") : nullptr;
+  const int fd = open_new_beside(w.path_, w.temporary_);
+  if (fd < 0) {
+    w.temporary_.clear();
+    return io_error(path, "write");
+  }
+  w.file_ = ::fdopen(fd, "wb");
   if (!w.file_) {
     Status s = io_error(path, "write");
-    ::close(fd);
+    close_descriptor(fd);
     return s;
   }
   return w;
@@ -227,7 +220,7 @@ FileWriter::FileWriter(FileWriter&& other) noexcept
 
 FileWriter::~FileWriter() {
   if (file_ && file_ != stdout) std::fclose(file_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) remove_file(temporary_);
 }
 
 Status FileWriter::write(Bytes bytes) {
@@ -247,7 +240,7 @@ Status FileWriter::write_first(Bytes bytes) {
 Status FileWriter::sync() {
   assert(file_ && "sync after commit");
   if (std::fflush(file_) != 0) return io_error(path_, "write");
-  return file_ == stdout || ::fsync(::fileno(file_)) == 0 ? ok() : io_error(path_, "write");
+  return file_ == stdout || sync_descriptor(::fileno(file_)) ? ok() : io_error(path_, "write");
 }
 
 Status FileWriter::rename(const std::string& path) {
@@ -259,11 +252,11 @@ Status FileWriter::commit() {
   assert(file_ && "committed twice");
   std::FILE* f = std::exchange(file_, nullptr);
   if (f == stdout) return std::fflush(f) == 0 ? ok() : io_error("standard output", "write");
-  bool good = std::fflush(f) == 0 && ::fsync(::fileno(f)) == 0;
+  bool good = std::fflush(f) == 0 && sync_descriptor(::fileno(f));
   Status failed = good ? ok() : io_error(path_, "write");
   if (std::fclose(f) != 0 && good) return io_error(path_, "write");
   if (!good) return failed;
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return io_error(path_, "write");
+  if (!rename_over(temporary_, path_)) return io_error(path_, "write");
   temporary_.clear();
   return ok();
 }

@@ -94,12 +94,12 @@ Status check_work(const Codestream& c) {
   return ok();
 }
 
-struct Source {
+struct Jpeg2000Source {
   Bytes file;
   uint64_t at = 0;
 };
 OPJ_SIZE_T on_read(void* to, OPJ_SIZE_T bytes, void* user) {
-  auto& s = *static_cast<Source*>(user);
+  auto& s = *static_cast<Jpeg2000Source*>(user);
   if (s.at >= s.file.size()) return static_cast<OPJ_SIZE_T>(-1);
   const uint64_t count = std::min<uint64_t>(bytes, s.file.size() - s.at);
   std::memcpy(to, s.file.data() + s.at, count);
@@ -107,13 +107,13 @@ OPJ_SIZE_T on_read(void* to, OPJ_SIZE_T bytes, void* user) {
   return count;
 }
 OPJ_OFF_T on_skip(OPJ_OFF_T bytes, void* user) {
-  auto& s = *static_cast<Source*>(user);
+  auto& s = *static_cast<Jpeg2000Source*>(user);
   if (bytes < 0 || !range_within(s.at, static_cast<uint64_t>(bytes), s.file.size())) return -1;
   s.at += static_cast<uint64_t>(bytes);
   return bytes;
 }
 OPJ_BOOL on_seek(OPJ_OFF_T to, void* user) {
-  auto& s = *static_cast<Source*>(user);
+  auto& s = *static_cast<Jpeg2000Source*>(user);
   if (to < 0 || static_cast<uint64_t>(to) > s.file.size()) return OPJ_FALSE;
   s.at = static_cast<uint64_t>(to);
   return OPJ_TRUE;
@@ -139,7 +139,7 @@ struct Released {
 using Image = std::unique_ptr<opj_image_t, Released<opj_image_destroy>>;
 
 Status decode(Bytes file, Image& out) {
-  Source source{file};
+  Jpeg2000Source source{file};
   Message message;
   const std::unique_ptr<opj_codec_t, Released<opj_destroy_codec>> codec(
       opj_create_decompress(is_codestream(file) ? OPJ_CODEC_J2K : OPJ_CODEC_JP2));

@@ -1,10 +1,10 @@
 // A library of the machine that is looked for when a file first needs it.
 #pragma once
 
-#include <dlfcn.h>
-
 #include <string>
 #include <type_traits>
+
+#include "base/shared_library.h"
 
 namespace mlc::io {
 
@@ -19,14 +19,10 @@ struct OptionalLibrary {
 template <class Functions, class Each>
 OptionalLibrary<Functions> load_library(const char* file, Each&& each) {
   OptionalLibrary<Functions> loaded;
-  void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    const char* why = ::dlerror();
-    loaded.missing = why ? why : "it cannot be loaded";
-    return loaded;
-  }
+  void* const library = open_shared_library(file, &loaded.missing);
+  if (!library) return loaded;
   each(loaded.functions, [&](auto& field, const char* name) {
-    field = reinterpret_cast<std::remove_reference_t<decltype(field)>>(::dlsym(library, name));
+    field = reinterpret_cast<std::remove_reference_t<decltype(field)>>(find_symbol(library, name));
     if (!field) loaded.missing = std::string("it has no ") + name;
   });
   return loaded;

@@ -15,20 +15,20 @@ namespace {
 
 constexpr sf_count_t kBlock = 4096;  // frames that are read at once
 
-struct Source {
+struct SoundSource {
   Bytes file;
   sf_count_t at = 0;
 };
 
-Source& source_of(void* user) { return *static_cast<Source*>(user); }
+SoundSource& source_of(void* user) { return *static_cast<SoundSource*>(user); }
 sf_count_t sound_size(void* user) { return static_cast<sf_count_t>(source_of(user).file.size()); }
 sf_count_t sound_seek(sf_count_t offset, int from, void* user) {
-  Source& s = source_of(user);
+  SoundSource& s = source_of(user);
   const sf_count_t to = from == SEEK_SET ? offset : from == SEEK_CUR ? s.at + offset : sound_size(user) + offset;
   return s.at = std::clamp<sf_count_t>(to, 0, sound_size(user));
 }
 sf_count_t sound_read(void* to, sf_count_t bytes, void* user) {
-  Source& s = source_of(user);
+  SoundSource& s = source_of(user);
   const sf_count_t count = std::clamp<sf_count_t>(bytes, 0, sound_size(user) - s.at);
   std::memcpy(to, s.file.data() + s.at, static_cast<size_t>(count));
   s.at += count;
@@ -88,7 +88,7 @@ Result<Audio> decode_packed_sound(Bytes file, Channels channels, const DecodeLim
     return Status(Code::Unsupported, "{}: {} channels, expected 1 to {}", kind, header.channels, kMaxPackedChannels);
   MLC_RETURN_IF_ERROR(MemoryNeed{header.memory}.check(limits, std::string(kind) + ": the headers"));
   MLC_ASSIGN(const SndfileLibrary* library, sndfile_library());
-  Source source{file};
+  SoundSource source{file};
   SF_VIRTUAL_IO io{sound_size, sound_seek, sound_read, sound_write, sound_tell};
   Opened opened{*library};
   opened.file = library->sf_open_virtual(&io, SFM_READ, &opened.info, &source);

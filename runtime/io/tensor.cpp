@@ -1,7 +1,8 @@
 #include "runtime/io/tensor.h"
 
-#include <cstdlib>
 #include <cstring>
+
+#include "runtime/io/aligned_memory.h"
 
 namespace mlc {
 namespace {
@@ -23,14 +24,14 @@ HostBuffer& HostBuffer::operator=(HostBuffer&& other) noexcept {
 }
 
 HostBuffer::~HostBuffer() {
-  if (!borrowed_) std::free(data_);
+  if (!borrowed_) io::free_aligned(data_);
 }
 
 Result<HostBuffer> HostBuffer::allocate(uint64_t size) {
   HostBuffer b;
   if (size == 0) return b;
   auto padded = checked_align(size, kHostAlignment);
-  if (padded && *padded <= kMaxBuffer) b.data_ = static_cast<std::byte*>(std::aligned_alloc(kHostAlignment, *padded));
+  if (padded && *padded <= kMaxBuffer) b.data_ = static_cast<std::byte*>(io::allocate_aligned(kHostAlignment, *padded));
   if (!b.data_) return Status(Code::Resource, "out of memory: " + std::to_string(size) + " bytes wanted");
   std::memset(b.data_, 0, *padded);
   b.size_ = size;

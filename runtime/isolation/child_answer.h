@@ -52,6 +52,9 @@ struct ChildCommand {
 // exit code. `ended` is called in the parent if a signal of the user, or an output that is closed, ended the child: this process ends likewise.
 [[nodiscard]] int answer_in_child(const ChildCommand& command, bool says_isolated, const Answer& answer, const std::function<void()>& ended = {});
 
+// E6013: a file that is answered in such a process only, where there is none.
+[[nodiscard]] Status no_process_for(const std::string& file);
+
 // E6001: the file changed while it was mapped.
 inline constexpr char kHowToReplace[] = "rename a new file over it instead of writing into it";
 [[nodiscard]] Status changed_while_mapped(const std::string& file);

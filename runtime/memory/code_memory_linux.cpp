@@ -5,8 +5,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <string>
-#include <utility>
 
 #include "base/compose.h"
 #include "runtime/memory/code_memory.h"
@@ -45,13 +43,6 @@ struct Fd {
 
 }  // namespace
 
-CodeMemory& CodeMemory::operator=(CodeMemory&& other) noexcept {
-  std::swap(base_, other.base_);
-  std::swap(size_, other.size_);
-  std::swap(page_size_, other.page_size_);
-  return *this;
-}
-
 CodeMemory::~CodeMemory() {
   if (base_) munmap(base_ - page_size_, size_ + 2 * page_size_);
 }
@@ -67,16 +58,6 @@ Result<CodeMemory> CodeMemory::reserve(uint64_t size, uint64_t page_size) {
   m.size_ = *rounded;
   m.page_size_ = page_size;
   return m;
-}
-
-Status CodeMemory::page_range(uint64_t offset, uint64_t length, uint64_t& start, uint64_t& end) const {
-  const auto limit = checked_add(offset, length);
-  const auto rounded = limit ? checked_align(*limit, page_size_) : std::nullopt;
-  if (length == 0 || !rounded || *rounded > size_)
-    return Status(Code::Malformed, "segment outside the code reservation");
-  start = offset & ~(page_size_ - 1);
-  end = *rounded;
-  return ok();
 }
 
 Status CodeMemory::place_data(uint64_t offset, Bytes content, uint64_t length) {

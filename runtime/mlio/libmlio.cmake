@@ -22,5 +22,10 @@ set_target_properties(mlio_shared PROPERTIES OUTPUT_NAME mlio EXPORT_NAME mlio V
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib LINK_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/mlio/libmlio.map)
 target_compile_options(mlio_shared PRIVATE -fvisibility=hidden -ffunction-sections -fdata-sections
   "$<$<CONFIG:Release>:-Os>")
-target_link_options(mlio_shared PRIVATE -Wl,--gc-sections
-  -Wl,--version-script=${PROJECT_SOURCE_DIR}/runtime/mlio/libmlio.map)
+target_link_options(mlio_shared PRIVATE -Wl,--gc-sections)
+if(WIN32)
+  set_target_properties(mlio_shared PROPERTIES PREFIX "" ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+  target_compile_definitions(mlio_shared PRIVATE MLC_BUILDS_LIBRARY=1)
+else()
+  target_link_options(mlio_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/runtime/mlio/libmlio.map)
+endif()

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/compose.h"
+#include "base/find_bytes.h"
 #include "base/text.h"
 #include "runtime/plan/program.h"
 
@@ -17,17 +18,16 @@ uint64_t count_of(const Value& v) { return v->size / 8; }
 
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// Where `what` begins in a text, npos if it does not. In linear time, which std::string_view::find does not promise, and
-// charged for what it looks at.
+// Where `what` begins in a text, npos if it does not. In linear time, and charged for what it looks at.
 size_t find_in(std::string_view text, std::string_view what, WorkAccount& work) {
   constexpr size_t kFirst = 4 << 10, kMost = 1 << 20;
   for (size_t from = 0, window = kFirst; from < text.size(); from += window, window = std::min(2 * window, kMost)) {
     window = std::max(window, what.size());
     const std::string_view part = text.substr(from, window + what.size() - 1);
-    const void* found = memmem(part.data(), part.size(), what.data(), what.size());
-    const size_t at = found ? static_cast<size_t>(static_cast<const char*>(found) - part.data()) : part.size();
+    const size_t found = find_bytes(part, what);
+    const size_t at = std::min(found, part.size());
     if (!work.spend(1 + (at + what.size()) / 8)) return text.npos;
-    if (found) return from + at;
+    if (found != part.npos) return from + at;
   }
   return text.npos;
 }

@@ -26,10 +26,13 @@ struct Card {
 // In the order in which they are found first. `found` outlives it.
 std::vector<Card> cards_of(std::span<const device::Info> found);
 
-// Whether the kernel shows a device that a driver of Vulkan may open: a node in /dev, or in /dev/dri. True where the user has named drivers
+// Whether the system shows a device that a driver of Vulkan may open: a node in /dev, or in /dev/dri; on Windows Vulkan's library. True where the user has named drivers
 // (VK_DRIVER_FILES, VK_ICD_FILENAMES, VK_ADD_DRIVER_FILES). Takes a tenth of a millisecond; asking drivers takes 50 and more, most of
 // them to load what computes in software.
 bool may_have_graphics();
+
+// The program that runs, as a name for ask_child; it is a file on Linux.
+inline constexpr const char* kOwnProgram = "/proc/self/exe";
 
 // Runs `program probe-child API`, which writes device_text to its standard output. NotFound if it cannot be started or fails,
 // with what it said; Resource if it crashed or answered nothing within the deadline, after which it is killed.

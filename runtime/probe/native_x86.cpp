@@ -1,6 +1,4 @@
 #include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <span>
@@ -24,13 +22,6 @@ uint64_t xgetbv0() {
   return uint64_t{high} << 32 | low;
 }
 
-CallResult xcomp_supported() {
-  uint64_t mask = 0;
-  if (syscall(SYS_arch_prctl, 0x1021, &mask) != 0) return {0, errno};
-  return {static_cast<int64_t>(mask), 0};
-}
-
-int request_amx() { return syscall(SYS_arch_prctl, 0x1023, 18) == 0 ? 0 : errno; }
 int hwprobe(HwprobePair*, size_t, size_t, const void*) { return ENOSYS; }
 uint64_t read_vlenb() { return 0; }
 

@@ -36,6 +36,9 @@ struct Confinement {
 // Whether `confine` would filter system calls here; empty, or why not. Changes nothing.
 [[nodiscard]] std::string why_no_call_filter();
 
+// Whether `run_child` can make a process here; empty, or why not: Windows has no fork, and nothing that confines a process is built for it.
+[[nodiscard]] std::string why_no_process();
+
 // The descriptors from 3 on that are open now: for a tool, those that it inherited.
 [[nodiscard]] std::vector<int> open_descriptors();
 

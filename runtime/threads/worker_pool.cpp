@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/compose.h"
 #include "runtime/threads/affinity.h"
+#include "runtime/threads/forks.h"
 #include "runtime/threads/team.h"
 
 namespace mlc {
@@ -30,7 +31,7 @@ unsigned common_users = 0;
 Result<std::unique_ptr<WorkerPool>> WorkerPool::create(const PoolOptions& options) {
   if (options.workers < 1 || options.workers > kMostWorkers)
     return Status(Code::Usage, "number of threads: found {}, expected 1 to {}", options.workers, kMostWorkers);
-  static const int watched = pthread_atfork(&before_fork, &after_fork, &after_fork_in_child);
+  static const int watched = watch_forks(&before_fork, &after_fork, &after_fork_in_child);
   if (watched != 0) return Status(Code::Resource, "forks cannot be watched: {}", std::strerror(watched));
   std::unique_ptr<WorkerPool> pool(new WorkerPool(options));
   list_mu.lock();

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds a static mlrun, or another program of this project, for another processor. The last line on stderr says what went
-# wrong.
-#   build_mlrun.sh aarch64|riscv64 OUTPUT [PROGRAM]
+# Builds a static mlrun, or another program of this project, for another processor or system. The last line on stderr says
+# what went wrong.
+#   build_mlrun.sh aarch64|riscv64|windows OUTPUT [PROGRAM]
 set -euo pipefail
-usage="usage: build_mlrun.sh aarch64|riscv64 OUTPUT [PROGRAM]"
+usage="usage: build_mlrun.sh aarch64|riscv64|windows OUTPUT [PROGRAM]"
 arch=${1:?$usage}
 output=${2:?$usage}
 program=${3:-mlrun}
@@ -26,5 +26,9 @@ flock 9  # the demo and the tests may run at the same time
   echo "$program for $arch cannot be built, see $log" >&2
   exit 1
 }
-"$arch-linux-gnu-strip" -o "$output.new.$$" "$build/bin/$program"
+case $arch in
+  windows) strip=x86_64-w64-mingw32-strip; ending=.exe ;;
+  *) strip=$arch-linux-gnu-strip; ending= ;;
+esac
+"$strip" -o "$output.new.$$" "$build/bin/$program$ending"
 mv "$output.new.$$" "$output"

@@ -130,4 +130,5 @@ def main(bin_dir):
     return min(failed, 1)
 
 
-sys.exit(main(sys.argv[1]))
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Prints a folder with the libraries that a static mlrun needs, for a processor that is not the host's; makes it first
+# Prints a folder with the libraries that a static mlrun needs, for a processor or system that is not the host's; makes it first
 # where it is not there yet (a minute, network). Nothing of the host changes: apt works in a state folder of its own.
-#   sysroot.sh aarch64|riscv64
-# aarch64: Debian's own packages, unpacked. riscv64: Debian 12 has no packages for it, so its sources are compiled.
+#   sysroot.sh aarch64|riscv64|windows
+# aarch64: Debian's own packages, unpacked. riscv64, and Windows on x86-64: Debian 12 has no packages for them, so its sources
+# are compiled.
 # From where this machine has its own packages; MLC_DEBIAN_MIRROR is the address of another mirror.
 set -euo pipefail
 
-arch=${1:?usage: sysroot.sh aarch64|riscv64}
+arch=${1:?usage: sysroot.sh aarch64|riscv64|windows}
 triplet=$arch-linux-gnu
+suffix=
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/mlc-sysroot
 release=bookworm
 jobs=$(nproc)
@@ -16,8 +18,14 @@ source_packages=(openssl libzstd zlib libpng1.6 libjpeg-turbo)
 header_packages=(nlohmann-json3-dev libcli11-dev)  # headers only: those of the host serve every processor
 case $arch in
   aarch64) apt_arch=arm64; kind=deb; programs=(dpkg-deb) ;;
-  riscv64) apt_arch=amd64; kind=deb-src; programs=(dpkg-source make cmake ninja perl) ;;
-  *) echo "unknown processor $arch, known: aarch64 riscv64" >&2; exit 2 ;;
+  riscv64)
+    apt_arch=amd64; kind=deb-src; programs=(dpkg-source make cmake ninja perl)
+    system=Linux; processor=riscv64; openssl_options=(linux64-riscv64 no-asm) ;;
+  windows)
+    apt_arch=amd64; kind=deb-src; programs=(dpkg-source make cmake ninja perl)
+    triplet=x86_64-w64-mingw32; suffix=-posix  # the compiler whose threads are those of std::thread
+    system=Windows; processor=x86_64; openssl_options=(mingw64) ;;
+  *) echo "unknown processor or system $arch, known: aarch64 riscv64 windows" >&2; exit 2 ;;
 esac
 
 version=$(sha256sum "${BASH_SOURCE[0]}" | cut -c 1-12)
@@ -28,7 +36,7 @@ if [ -e "$root/complete" ]; then
 fi
 
 fail() { echo "$*" >&2; exit 1; }
-for program in "$triplet-g++" apt-get flock "${programs[@]}"; do
+for program in "$triplet-g++$suffix" apt-get flock "${programs[@]}"; do
   command -v "$program" >/dev/null || fail "$program is not installed"
 done
 mirror=${MLC_DEBIAN_MIRROR:-$(apt-get indextargets --format '$(SITE)' "Codename: $release" "Component: main" 2>/dev/null | head -n 1)}
@@ -86,7 +94,7 @@ compile_sources() {
   folder() { cd "$work"/packages/"$1"-[0-9]*/; }
   openssl() (
     folder openssl
-    ./Configure linux64-riscv64 no-shared no-asm no-module no-tests no-legacy no-engine no-dso -O1 \
+    ./Configure "${openssl_options[@]}" no-shared no-module no-tests no-legacy no-engine no-dso -O1 \
       --cross-compile-prefix="$triplet-"
     make -j"$jobs" build_generated
     make -j"$jobs" libcrypto.a
@@ -101,7 +109,8 @@ compile_sources() {
   )
   zlib() (
     folder zlib
-    CHOST=$triplet ./configure --static --prefix="$prefix"
+    # As for Linux: the options for Windows are in a makefile of their own and only build more.
+    CHOST=$triplet CC=$triplet-gcc AR=$triplet-ar RANLIB=$triplet-ranlib uname=Linux ./configure --static --prefix="$prefix"
     make -j"$jobs" libz.a
     cp libz.a "$prefix/lib"
     cp zlib.h zconf.h "$prefix/include"
@@ -115,8 +124,8 @@ compile_sources() {
   )
   jpeg() (
     folder libjpeg-turbo
-    cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$arch" \
-      -DCMAKE_C_COMPILER="$triplet-gcc" -DENABLE_SHARED=OFF -DWITH_SIMD=OFF -DWITH_TURBOJPEG=OFF
+    cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=$system -DCMAKE_SYSTEM_PROCESSOR="$processor" \
+      -DCMAKE_C_COMPILER="$triplet-gcc" -DCMAKE_INSTALL_PREFIX="$prefix" -DENABLE_SHARED=OFF -DWITH_SIMD=OFF -DWITH_TURBOJPEG=OFF
     cmake --build build --target jpeg-static
     cp build/libjpeg.a "$prefix/lib"
     cp jpeglib.h jmorecfg.h jerror.h jpegint.h build/jconfig.h "$prefix/include"

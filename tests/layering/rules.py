@@ -82,7 +82,7 @@ SPEAKERS = ("base/cli/", "packager/cli/", "runtime/cli/", "tests/", "bench/")
 SILENT_BUT = {
     "registry/net/credentials.cpp": "where Docker keeps its configuration",
     "packager/compile/build.cpp": "SOURCE_DATE_EPOCH, which reproducible builds set",
-    "signing/config_folder.cpp": "the user's configuration folder",
+    "signing/config_folder_posix.cpp": "the user's configuration folder",
     "runtime/probe/": "sources of facts about the host",
     "runtime/api/mlc.hpp": "code of the application's: the value of an error is a mistake that ends its program",
     "runtime/sandbox/child.cpp": "ends the process that it has made",

@@ -1,5 +1,3 @@
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -16,6 +14,7 @@
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
 #include "runtime/cli/program_io.h"
+#include "runtime/cli/system.h"
 #include "runtime/probe/probe.h"
 
 namespace mlc::cli {
@@ -31,8 +30,6 @@ struct BenchOptions {
 };
 
 Json figures(const OpenModel& model, const std::vector<OpenSession>& sessions, const Measured& m) {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
   uint64_t open_ns = model.open_ns;
   for (const OpenSession& session : sessions) open_ns += session.load_ns;
   return {{"samples", m.samples.size()},
@@ -43,7 +40,7 @@ Json figures(const OpenModel& model, const std::vector<OpenSession>& sessions, c
           {"throughput_per_s", m.runs_per_second()},
           {"first_run_ns", m.first_run_ns},
           {"open_ns", open_ns},
-          {"peak_rss_bytes", static_cast<uint64_t>(usage.ru_maxrss) << 10}};
+          {"peak_rss_bytes", most_memory_bytes()}};
 }
 
 std::string text_of(const Json& json, const BenchOptions& o) {

@@ -1,10 +1,10 @@
 #include "runtime/cli/bench/environment.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 
 #include "runtime/api/mlc.h"
+#include "runtime/cli/system.h"
 #include "runtime/probe/probe.h"
 
 namespace mlc::cli {
@@ -16,8 +16,7 @@ HostState host_state() {
     std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(topology.allowed_cpus.front()) + "/cpufreq/scaling_governor");
     std::getline(file, state.governor);
   }
-  double loads[1];
-  if (getloadavg(loads, 1) == 1) state.load_1m = loads[0];
+  state.load_1m = load_of_minute();
   return state;
 }
 

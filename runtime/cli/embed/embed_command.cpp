@@ -1,5 +1,4 @@
 // mlrun embed: the vectors of lines of text or of files, and those that are nearest to a text.
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -22,6 +21,7 @@
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
 #include "runtime/cli/program_io.h"
+#include "runtime/cli/system.h"
 #include "runtime/probe/probe.h"
 
 namespace mlc::cli {
@@ -45,14 +45,11 @@ struct Sources {
   Result<signing::Descriptor> take(size_t k) { return open.empty() ? list->open(files[k]) : *std::move(open[k]); }
 };
 
-// A process has some thousand descriptors by default, and may have more.
 Status allow_descriptors(uint64_t num_files) {
   constexpr uint64_t kBeside = 64;
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= num_files + kBeside) return ok();
-  limit.rlim_cur = std::min<rlim_t>(num_files + kBeside, limit.rlim_max);
-  if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == num_files + kBeside) return ok();
-  return Status(Code::Resource, "{} are opened before the container is, and this process may open {}", counted(num_files, "file"), uint64_t{limit.rlim_max})
+  const uint64_t allowed = descriptors_allowed(num_files + kBeside);
+  if (allowed >= num_files + kBeside) return ok();
+  return Status(Code::Resource, "{} are opened before the container is, and this process may open {}", counted(num_files, "file"), allowed)
       .hint("a container that mlrun trust vouches for opens one after the other; or embed them in parts");
 }
 

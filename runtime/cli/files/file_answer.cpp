@@ -1,12 +1,11 @@
 #include "runtime/cli/files/file_answer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "base/counted.h"
+#include "base/file_calls.h"
 #include "runtime/cli/answers.h"
 #include "runtime/isolation/child_answer.h"
 
@@ -129,8 +128,8 @@ Status check_task(const FilesTask& task, const std::string& input_name) {
 std::string why_skipped(const FilesTask& task, const ListedFile& file, const signing::Descriptor& open) {
   if (file.is_named()) return "";  // whoever names it means it: what is wrong with it is told
   std::array<std::byte, kFirstBytes> first;
-  const ssize_t got = ::pread(open.get(), first.data(), first.size(), 0);
-  const Bytes bytes(first.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  const int64_t got = read_some_at(open.get(), first.data(), first.size(), 0);
+  const Bytes bytes(first.data(), static_cast<size_t>(std::max<int64_t>(got, 0)));
   return takes(input_of(task), bytes) ? "" : std::string(io::describe_bytes(bytes));
 }
 

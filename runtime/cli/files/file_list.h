@@ -44,9 +44,14 @@ class FileList {
   // What is open: the folders.
   std::vector<int> descriptors() const;
 
+  static constexpr size_t kMostFiles = size_t{1} << 20;
+
  private:
+  static constexpr unsigned kDeepest = 64;  // folders in each other
+
   FileList() = default;
   Status add(const std::string& name);
+  Status add_folder(const std::string& name);
   Status add_list(const std::string& list);
   Status walk(int folder, const std::string& below, unsigned depth);
   Status add_file(ListedFile file);
@@ -54,7 +59,7 @@ class FileList {
   bool is_results(int folder) const;
 
   std::vector<ListedFile> files_;
-  std::vector<signing::Descriptor> folders_;
+  std::vector<signing::Descriptor> folders_;  // on Windows none is open: places of files are looked at again when they are opened
   std::vector<std::string> folder_names_;
   std::string results_;
   uint64_t links_ = 0;

@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <cerrno>
+#include <cstring>
 #include <memory>
 
 #include "base/counted.h"
 #include "base/cli/report.h"
+#include "base/file_calls.h"
 #include "runtime/cli/crash.h"
 #include "runtime/cli/duration.h"
 #include "runtime/cli/files/file_answer.h"
@@ -26,23 +28,13 @@ constexpr size_t kMostUnwritten = 4;  // answers
 // What a child hands over beside what it prints.
 constexpr const char *kSkipped = "skipped", *kAll = "all", *kSound = "sound";
 
-bool is_folder(const std::string& path) {
-  std::error_code unknown;
-  return std::filesystem::is_directory(path, unknown);
-}
-
-bool is_there(const std::string& path) {
-  std::error_code unknown;
-  return std::filesystem::exists(path, unknown);
-}
-
 // A file or folder, and the name of the input before it, if there is one.
 struct Word {
   std::string name, path;
 };
 Word word_of(const std::string& text) {
   const size_t equals = text.find('=');
-  if (equals == text.npos || is_there(text)) return {"", text};
+  if (equals == text.npos || has_file(text)) return {"", text};
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
@@ -88,7 +80,7 @@ Status check_options(const FilesRun& run) {
   if (run.as_json) return Status(Code::Usage, "--json prints one object, and there is an answer for each file").hint("--json-lines");
   if (run.input.raw) return Status(Code::Usage, "--raw: several files are answered by a pipeline").hint("leave out --raw");
   if (!run.input.dims.empty()) return Status(Code::Usage, "--dim: the pipeline makes arrays of the sizes that its files have");
-  if (!run.results.empty() && is_there(run.results) && !is_folder(run.results))
+  if (!run.results.empty() && has_file(run.results) && !is_folder(run.results))
     return Status(Code::Usage, "-o {}: results of several files go into a folder, and this is a file", run.results);
   if (!run.results.empty() && !is_folder(run.results) && !run.results.ends_with('/'))
     return Status(Code::Usage, "-o {}: results of several files go into a folder, and there is none of that name", run.results)
@@ -118,9 +110,9 @@ Result<FileList> list_of(const FilesRun& run) {
 
 // Where the result of a file goes: the folders on the way to it are made.
 Result<io::FileWriter> result_writer(const std::string& path) {
-  std::error_code failed;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
-  if (failed) return Status(Code::NotFound, "cannot make the folder of '{}': {}", path, failed.message());
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == path.npos ? "" : path.substr(0, slash);
+  if (!folder.empty() && !make_folders(folder)) return Status(Code::NotFound, "cannot make the folder of '{}': {}", path, std::strerror(errno));
   return io::FileWriter::create(path);
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/cli/commands.h"
 #include "runtime/probe/devices.h"
 #include "runtime/probe/probe.h"
+#include "runtime/sandbox/sandbox.h"
 #include "runtime/services/services.h"
 
 namespace mlc::cli {
@@ -62,7 +63,7 @@ void describe_devices(Report& report) {
   std::vector<device::Info> found;
   Json devices = Json::array(), absent = Json::array();
   for (const char* const api : {"cuda", "vulkan"}) {  // the first is preferred where a card has both
-    auto asked = probe::ask_child("/proc/self/exe", api, kDeadlineNs);
+    auto asked = probe::ask_child(probe::kOwnProgram, api, kDeadlineNs);
     if (asked.ok() && !asked->empty()) {
       for (device::Info& d : *asked) found.push_back(std::move(d));
       continue;
@@ -100,6 +101,8 @@ Report describe(const probe::Record& r, const probe::Layout& layout) {
            " KiB, shared by " + std::to_string(c.shared_by) + "\n";
   out += "memory     " + std::to_string(r.memory.total_bytes >> 20) + " MiB, " +
          std::to_string(r.memory.effective_free_bytes >> 20) + " MiB free to us\n";
+  const std::string no_process = sandbox::why_no_process();
+  if (!no_process.empty()) out += "isolation  none: " + no_process + ", so files that no trusted key has signed are not opened\n";
   Json features = Json::object();
   for (size_t i = 0; i < kNumFeatures; ++i) {
     const FeatureRow& row = kFeatures[i];
@@ -132,6 +135,7 @@ Report describe(const probe::Record& r, const probe::Layout& layout) {
                                {"workers", t.workers}, {"workers_reason", t.workers_reason}, {"caches", caches}}},
                  {"memory", {{"total_bytes", r.memory.total_bytes}, {"available_bytes", r.memory.available_bytes},
                              {"effective_free_bytes", r.memory.effective_free_bytes}}},
+                 {"isolation", no_process.empty() ? Json() : Json(no_process)},
                  {"features", std::move(features)},
                  {"errors", r.errors}};
   return report;

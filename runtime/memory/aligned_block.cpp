@@ -1,4 +1,4 @@
-#include <sys/mman.h>
+#include "runtime/memory/aligned_block.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/compose.h"
-#include "runtime/memory/aligned_block.h"
+#include "runtime/memory/pages.h"
 #include "runtime/memory/poison.h"
 
 namespace mlc {
@@ -19,23 +19,7 @@ uint64_t room_for(uint64_t bytes, const Allocator* from) {
   return from ? (std::max<uint64_t>(bytes, 1) + 63) & ~uint64_t{63} : (bytes + 64 + 4095) & ~uint64_t{4095};
 }
 
-// Null: there is none. From the size of a huge page on they begin where one can: the system places them anywhere, and a block
-// of two would have room for one.
-void* pages(uint64_t room) {
-  constexpr uint64_t kHuge = uint64_t{2} << 20;
-  const uint64_t spare = room < kHuge ? 0 : kHuge;
-  void* const p = mmap(nullptr, room + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) return nullptr;
-  if (spare == 0) return p;
-  auto* const begin = static_cast<std::byte*>(p);
-  const uint64_t before = (kHuge - reinterpret_cast<uintptr_t>(p) % kHuge) % kHuge;
-  if (before > 0) munmap(begin, before);
-  if (before < spare) munmap(begin + before + room, spare - before);
-  madvise(begin + before, room, MADV_HUGEPAGE);
-  return begin + before;
-}
-
-// The same from an allocator, which may give what it likes. Its memory may hold what was in it before.
+// Zeros from an allocator, which may give what it likes. Its memory may hold what was in it before.
 void* zeros_of(const Allocator& from, uint64_t room) {
   void* p = from.allocate(from.user, room, kAlignment);
   if (p && reinterpret_cast<uintptr_t>(p) % kAlignment != 0) {
@@ -59,7 +43,7 @@ AlignedBlock::~AlignedBlock() {
   const uint64_t room = room_for(size_, from_);
   unpoison(data_, room);
   if (from_) from_->release(from_->user, data_, room, kAlignment);
-  else munmap(data_, room);
+  else give_pages_back(data_, room);
 }
 
 std::byte* AlignedBlock::release() {
@@ -77,7 +61,7 @@ AlignedBlock AlignedBlock::adopt(std::byte* data, uint64_t bytes, const Allocato
 
 Result<AlignedBlock> AlignedBlock::allocate(uint64_t bytes, const Allocator* from) {
   const uint64_t room = room_for(bytes, from);
-  void* p = bytes > uint64_t{1} << 46 ? nullptr : from ? zeros_of(*from, room) : pages(room);
+  void* p = bytes > uint64_t{1} << 46 ? nullptr : from ? zeros_of(*from, room) : take_pages(room);
   if (!p) return Status(Code::Resource, "no memory for {} bytes", bytes);
   // Nobody may touch what lies behind the promised length; of pages only a sanitizer can be told so.
   auto* data = static_cast<std::byte*>(p);

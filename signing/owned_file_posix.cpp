@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -169,6 +170,19 @@ class Walk {
 
 }  // namespace
 
+Status check_private(const Descriptor& fd, const std::string& path) {
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return Status(Code::NotFound, "{}: cannot read the file: {}", path, ::strerror(errno));
+  if (info.st_uid != ::geteuid())
+    return Status(Code::Untrusted, 3303, "{}: a private key that belongs to user {}, expected user {}", path,
+                  info.st_uid, ::geteuid())
+        .hint("sudo chown {} {}", ::geteuid(), path);
+  if ((info.st_mode & 077) != 0)
+    return Status(Code::Untrusted, 3303, "{}: a private key that others may read or write", path)
+        .hint("chmod 600 {}", path);
+  return ok();
+}
+
 Result<std::optional<std::string>> read_owned_file(const std::string& path, size_t limit) {
   MLC_ASSIGN(const Descriptor fd, Walk(path).open(O_RDONLY | O_NONBLOCK | O_NOCTTY));
   if (!fd.valid()) return std::optional<std::string>();
@@ -203,6 +217,13 @@ Result<OwnedFolder> OwnedFolder::make(const std::string& path) {
   MLC_ASSIGN(std::optional<OwnedFolder> made, open(path));
   if (!made) return Status(Code::NotFound, 3305, "{}: the folder has disappeared", path);
   return std::move(*made);
+}
+
+Status OwnedFolder::lock() {
+  int locked = -1;
+  do locked = ::flock(fd_.get(), LOCK_EX);
+  while (locked != 0 && errno == EINTR);
+  return locked == 0 ? ok() : Status(Code::NotFound, 3306, "{}: cannot be locked: {}", path_, ::strerror(errno));
 }
 
 Result<std::vector<std::string>> OwnedFolder::names(size_t most) const {

@@ -1,0 +1,11 @@
+#include <cerrno>
+
+#include "runtime/probe/native.h"
+
+namespace mlc::probe::native {
+
+// Windows has calls for this, which nothing here has been tried with: variants with AMX are not chosen.
+CallResult xcomp_supported() { return {0, ENOSYS}; }
+int request_amx() { return ENOSYS; }
+
+}  // namespace mlc::probe::native
