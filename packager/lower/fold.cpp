@@ -140,10 +140,17 @@ class FoldLowering {
     }
     std::erase(order_, vector_);
     order_.push_back(vector_);
-    groups_ = fold_.combiner->join == Join::Custom ? 2 : 4;
+    groups_ = fold_.combiner->join == Join::Custom || (computes_functions() && s_.target.vector_registers <= 16) ? 2 : 4;
     if (vector_->extent->is_const())
       while (groups_ > 1 && static_cast<int64_t>(groups_ * width_) > vector_->extent->i) groups_ /= 2;
     scalar_tail_ = !s_.target.has_masks;
+  }
+
+  // Four exponentials at once, each with its constants, are more than 16 registers hold; two have no additions to wait for.
+  bool computes_functions() const {
+    bool any = false;
+    for (const Expr* body : e_->args) ir::walk(body, [&](const Expr* x) { any |= x->op >= Op::Exp && x->op <= Op::Erf; });
+    return any;
   }
 
   // A term that may be evaluated only where the terms before it hold goes no further out than they do.

@@ -104,8 +104,8 @@ namespace {
 
 constexpr unsigned kScanVectors = 8;  // side by side: steps that wait for none of the others
 constexpr unsigned kFoldVectors = 4;     // accumulators of a light fold
+constexpr unsigned kFunctionVectors = 2;  // that share the constants of an exponential
 constexpr unsigned kMostLanes = 64;
-constexpr int64_t kMostTurns = 4;  // channels of a picture, and one beside them
 
 // A plain write at which the values of `inner` lie side by side, and those of `outer` behind each other without a gap.
 bool takes_turns(ir::Context& ctx, const FlatNest& nest, const ir::Dim* inner, const ir::Dim* outer) {
@@ -405,7 +405,7 @@ class Maps {
                               [](const ir::Dim* d) { return d->extent->is_const() && d->extent->i <= 4; });
       return;
     }
-    width_ = lanes * folds_side_by_side(v, lanes);
+    width_ = lanes * std::max(folds_side_by_side(v, lanes), functions_side_by_side(v, lanes));
     vector_ = v;
     if (static_cast<size_t>(at - order_.begin()) < parallel_) --parallel_;
     order_.erase(at);
@@ -430,6 +430,18 @@ class Maps {
     return vectors;
   }
 
+  // Vectors that one vector of the nest stands for, where each point is a function with a dozen constants: there are too few registers for
+  // these beside what is computed, so they are read again for each vector, and several share them.
+  unsigned functions_side_by_side(const ir::Dim* v, unsigned lanes) {
+    if (job_.target.is_device() || job_.target.has_masks || n_.scan_dim || n_.where || n_.writes.size() != 1 || n_.writes[0].push) return 1;
+    bool any = false, plain = true;
+    ir::walk(n_.writes[0].value, [&](const Expr* e) {
+      any |= e->op >= Op::Exp && e->op <= Op::Erf && e->type.dtype == DType::F32 && facts_.depends(e, v);
+      plain &= e->op != Op::Fold && !facts_.needs_guard(e) && (e->op != Op::Load || !facts_.depends(e, v) || is_contiguous(ctx_, e->args[0], v));
+    });
+    return any && plain && lanes * kFunctionVectors <= kMostLanes && estimate(v->extent) >= 4.0 * lanes * kFunctionVectors ? kFunctionVectors : 1;
+  }
+
   // An element of an array, its size or its square, or a number for all columns.
   bool is_light(const Expr* e, const ir::Dim* v) {
     switch (e->op) {
@@ -449,7 +461,7 @@ class Maps {
       ir::walk(n_.writes[0].value, [&](const Expr* e) {
         if (e->op != Op::Load) return;
         fits &= e->args.size() == 1 && !facts_.needs_guard(e) && (!facts_.depends(e, d) || is_contiguous(ctx_, e->args[0], d));
-        reads |= facts_.depends(e, d) && facts_.depends(e, v) && !is_contiguous(ctx_, e->args[0], v);
+        reads |= facts_.depends(e, d) && !is_contiguous(ctx_, e->args[0], v);
       });
       return fits && reads;
     };

@@ -80,6 +80,7 @@ Result<Prepared> prepared(const Job& job, const nest::Function& function, const 
     return p;
   }
   short_indices(job.ctx, p.flat);
+  split_repeats(job, p.flat);
   MLC_RETURN_IF_ERROR(split_single(job, p.flat, p.before));
   if (!tiles) return p;
   MLC_RETURN_IF_ERROR(pack_columns(job, p.flat, p.before));

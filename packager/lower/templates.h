@@ -197,6 +197,9 @@ Range points_of(Skeleton& k, const Range& range, int64_t quantum, const ir::Expr
 
 // The dim along which the write is contiguous, or null.
 const ir::Dim* contiguous_dim(ir::Context& ctx, const FlatNest& nest);
+constexpr int64_t kMostTurns = 4;  // of vectors whose lanes are written in turns: channels of a picture, and one beside them
+// A dim whose quotient by a whole number is all that is read of it becomes two: what is read along it, and how often (repeats.cpp).
+void split_repeats(const Job& job, FlatNest& nest);
 // Lanes for vectors of what `nest` computes on, by the widest type among its values; as many as `d` has points at most.
 unsigned natural_lanes(const Job& job, const FlatNest& nest, const ir::Dim* d = nullptr);
 // Whole lines of the cache, so that no two workers write to one.

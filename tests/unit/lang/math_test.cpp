@@ -109,7 +109,8 @@ TEST_CASE("each f32 function stays within the error that its text states") {
   using O = ir::Op;
   struct Row { O op; double lo, hi, ulp; long double (*exact)(long double); };
   const Row rows[] = {
-      {O::Exp, -87, 88, 1.5, [](long double v) { return std::exp(v); }},
+      {O::Exp, -106, -86, 1, [](long double v) { return std::exp(v); }},  // below 2^-126
+      {O::Exp, -87, 88.72, 1.5, [](long double v) { return std::exp(v); }},
       {O::Log, 1e-6, 1e6, 1.5, [](long double v) { return std::log(v); }},
       {O::Log, 1e-3, 3, 1.5, [](long double v) { return std::log(v); }},
       {O::Sin, -1000, 1000, 2, [](long double v) { return std::sin(v); }},

@@ -387,6 +387,45 @@ TEST_CASE("light folds of columns go along side by side where nothing is masked"
   });
 }
 
+TEST_CASE("functions of neighbours go along side by side where nothing is masked, and share their constants") {
+  on_targets([](const targets::Target& t) {
+    for (const int64_t columns : {3, 24, 61, 128})
+      for (const bool plain : {false, true}) {
+        ir::Context ctx;
+        NestMaker m(ctx);
+        auto R = m.n(5), C = m.n(columns);
+        uint32_t x = m.array("x", DType::F32, {R, C}), z = m.array("z", DType::F32, {C, R}), y = m.output("y", DType::F32, {R, C});
+        auto r = m.dim("r", R), c = m.dim("c", C);
+        const Expr* function = ctx.unary(Op::Exp, m.load(x, {m.at(r), m.at(c)}));
+        if (!plain) function = ctx.binary(Op::Add, function, m.load(z, {m.at(c), m.at(r)}));
+        m.map({r, c}, y, {m.at(r), m.at(c)}, function);
+        const auto schedules = test::check_lowering(ctx, m.f, t);
+        if (columns != 128 || t.name != "x86-64-v3") continue;
+        CHECK((schedules.front().find(":16 lanes") != std::string::npos) == plain);
+      }
+  });
+}
+
+TEST_CASE("what is enlarged by a whole factor is read once and written in turns") {
+  on_targets([](const targets::Target& t) {
+    for (const int64_t factor : {2, 3, 4, 5})
+      for (const int64_t columns : {4, 16, 21, 40})
+        for (const bool beside : {false, true}) {
+          ir::Context ctx;
+          NestMaker m(ctx);
+          auto R = m.n(3), C = m.n(columns), wide = m.n(columns * factor), high = m.n(6);
+          uint32_t x = m.array("x", DType::F32, {R, C}), s = m.array("s", DType::F32, {wide}), y = m.output("y", DType::F32, {high, wide});
+          auto r = m.dim("r", high), c = m.dim("c", wide);
+          const Expr* value = m.load(x, {ctx.floordiv(m.at(r), ctx.integer(2)), ctx.floordiv(m.at(c), ctx.integer(factor))});
+          if (beside) value = ctx.binary(Op::Mul, value, m.load(s, {m.at(c)}));
+          m.map({r, c}, y, {m.at(r), m.at(c)}, value);
+          const auto schedules = test::check_lowering(ctx, m.f, t);
+          if (columns != 40 || t.name != "x86-64-v3") continue;
+          CHECK((schedules.front().find("c.e:8 lanes") != std::string::npos) == (factor <= 4 && !beside));
+        }
+  });
+}
+
 TEST_CASE("places that a fold finds are of 4 bytes while they are below 2^31, those of an empty or unordered row as they were") {
   on_targets([](const targets::Target& t) {
     for (const bool far : {false, true})
