@@ -35,6 +35,7 @@ Target target_of(const CpuEmitter::Row& row, std::string_view llvm_triple) {
     add_llvm_features(kFeatures[feature_index(f)].llvm, t.llvm_features);
   });
   std::sort(t.features.begin(), t.features.end());
+  t.has_vectors = row.has_vectors;
   t.vector_bytes = row.vector_bytes;
   t.vector_registers = row.vector_registers;
   t.has_fma = row.has_fma;

@@ -26,6 +26,7 @@ class CpuEmitter final : public Emitter {
     std::string_view name;
     unsigned vector_bytes, vector_registers;
     bool has_fma, has_masks, has_lane_operands;
+    bool has_vectors = true;
   };
 
   CpuEmitter(std::string_view llvm_triple, std::initializer_list<Row> rows, Audit audit);

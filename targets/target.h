@@ -32,6 +32,7 @@ struct Target {
   std::string llvm_cpu;                    // devices: what LLVM calls the architecture, "sm_80"
 
   // Facts for schedules. Where vectors are split into scalars (rv64gc), a "register" is a group of scalar ones.
+  bool has_vectors = true;       // false: vectors are split, each lane takes a register of its own, however few bytes it has
   unsigned vector_bytes = 16;    // widest register that code should use
   unsigned vector_registers = 16;
   bool has_fma = false;          // a fused multiply-add instruction: Op::Fma may be fused

@@ -14,6 +14,7 @@
 #include "packager/compile/source/golden_chunks.h"
 #include "packager/compile/source/sources.h"
 #include "packager/compile/programs.h"
+#include "packager/compile/recent_code.h"
 #include "packager/compile/stored_program.h"
 #include "packager/compile/weights.h"
 #include "packager/container/builder.h"
@@ -217,11 +218,13 @@ class Build {
     std::erase(targets, portable);
     targets.insert(targets.begin(), portable);
     const std::unique_ptr<CodeCache> cache = open_cache();
+    RecentCode code(cache.get());
     LeftOut left_out;
     for (size_t k = 0; k < targets.size(); ++k) {
       const targets::Target* target = targets[k];
+      if (target->base.empty()) code.forget();  // shared with those based on this one, which follow it
       const Progress progress = counted(nth("target", k, targets.size()) + ", " + target->name, "kernels");
-      const VariantOptions options{progress, options_.threads, cache.get(), &options_.dump, options_.choose};
+      const VariantOptions options{progress, options_.threads, &code, &options_.dump, options_.choose};
       auto variant = compile_variant(ctx_, *library_, parts_, weights_, *target, options);
       if (variant.ok()) variants_.push_back(std::move(*variant));
       else if (target->is_device() && variant.status().code == Code::Unsupported) left_out.emplace_back(target, std::move(variant).status());

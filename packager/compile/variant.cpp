@@ -1,7 +1,6 @@
 #include "packager/compile/variant.h"
 
 #include <algorithm>
-#include <mutex>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -9,6 +8,7 @@
 #include "base/nearest_name.h"
 #include "packager/compile/code_cache.h"
 #include "packager/compile/kernel_key.h"
+#include "packager/compile/recent_code.h"
 #include "packager/compile/lift_extents.h"
 #include "packager/compile/shared_kernels.h"
 #include "packager/lower/lower.h"
@@ -27,37 +27,6 @@
 
 namespace mlc::compile {
 namespace {
-
-// The code of this module's kernels, which is asked for again where one of them has to be lowered in another way, and behind it
-// that of earlier builds.
-class RecentCode final : public targets::CodeStore {
- public:
-  explicit RecentCode(targets::CodeStore* earlier) : earlier_(earlier) {}
-
-  std::optional<std::vector<std::byte>> find(const std::string& key) override {
-    {
-      const std::lock_guard lock(mu_);
-      if (auto found = code_.find(key); found != code_.end()) return found->second;
-    }
-    auto code = earlier_ ? earlier_->find(key) : std::nullopt;
-    if (code) remember(key, *code);
-    return code;
-  }
-  void keep(const std::string& key, std::span<const std::byte> code) override {
-    remember(key, code);
-    if (earlier_) earlier_->keep(key, code);
-  }
-
- private:
-  void remember(const std::string& key, std::span<const std::byte> code) {
-    const std::lock_guard lock(mu_);
-    code_.emplace(key, std::vector<std::byte>(code.begin(), code.end()));
-  }
-
-  targets::CodeStore* const earlier_;
-  std::mutex mu_;
-  std::unordered_map<std::string, std::vector<std::byte>> code_;  // guarded by mu_
-};
 
 struct Place {
   const nest::Function* function = nullptr;
@@ -90,7 +59,7 @@ class VariantCompiler {
  public:
   VariantCompiler(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts, const WeightStore& weights, const targets::Target& target,
                   const VariantOptions& options)
-      : ctx_(ctx), parts_(parts), weights_(weights), target_(target), options_(options), store_(options.store),
+      : ctx_(ctx), parts_(parts), weights_(weights), target_(target), options_(options), store_(options.store ? *options.store : own_code_),
         expand_([&library](ir::Context& c, ir::Op op, const ir::Expr* arg) { return library.expand_math(c, op, arg); }) {}
 
   Result<CompiledVariant> run() {
@@ -503,7 +472,8 @@ class VariantCompiler {
   const WeightStore& weights_;
   const targets::Target& target_;
   const VariantOptions& options_;
-  RecentCode store_;
+  RecentCode own_code_{nullptr};
+  targets::CodeStore& store_;  // of kernels that may be compiled again, as where one of them is lowered in another way
   lower::MathExpander expand_;
   std::unordered_map<const nest::Statement*, size_t> choice_;  // of those that need another candidate than the first
   std::unordered_set<const nest::Statement*> apart_;           // of groups whose statements are lowered one by one

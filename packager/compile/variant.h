@@ -44,7 +44,7 @@ using ChooseSchedule = std::function<std::optional<schedule::Schedule>(const tar
 struct VariantOptions {
   Progress progress;                          // counts kernels; may be empty
   unsigned threads = 0;                       // targets::EmitOptions
-  targets::CodeStore* store = nullptr;        // of earlier builds; may be null
+  targets::CodeStore* store = nullptr;        // of code made before; null: what this variant has made is kept for as long as it takes
   const DumpOptions* dump = nullptr;          // what is shown of kernels; may be null
   ChooseSchedule choose = {};                 // asked for each nest that is not in a group; may be empty
 };

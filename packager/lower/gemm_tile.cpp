@@ -58,7 +58,9 @@ void Gemm::checked_rows(const Group& g) {
   // Conditions are affine in the row: what holds at both ends holds between.
   const Expr* whole = ctx_.binary(Op::And, reached.front(), reached.back());
   const auto partly = [&] { s_.scoped([&] { k_loop(g, 0, height_, reached); }); };
-  k_.b.with_if(whole, [&] { s_.scoped([&] { k_loop(g, 0, height_, {}); }); }, [&] { c_.outside ? partly() : k_.b.with_if(any, partly); });
+  const auto all_of_them = [&] { s_.scoped([&] { k_loop(g, 0, height_, {}); }); };
+  if (any == whole && !c_.outside) return k_.b.with_if(whole, all_of_them);  // a row alone exists, or does not
+  k_.b.with_if(whole, all_of_them, [&] { c_.outside ? partly() : k_.b.with_if(any, partly); });
 }
 
 // acc[r] += A[row r] * B for all of k, rows lo .. hi-1. `reached`: which rows exist (empty: all).

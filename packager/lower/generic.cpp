@@ -31,6 +31,7 @@ const ir::Dim* contiguous_dim(ir::Context& ctx, const FlatNest& nest) {
 }
 
 unsigned natural_lanes(const Job& job, const FlatNest& nest, const ir::Dim* d) {
+  constexpr unsigned kScalarBytes = 4;  // of a register that holds one lane, as vector_bytes counts it
   unsigned bytes = 1;
   Facts facts;
   for (const FlatWrite& w : nest.writes) {
@@ -54,6 +55,7 @@ unsigned natural_lanes(const Job& job, const FlatNest& nest, const ir::Dim* d) {
         for (const Expr* a : e->args) stack.push_back(a);
     }
   }
+  if (!job.target.has_vectors) bytes = std::max(bytes, kScalarBytes);
   unsigned lanes = std::min(64u, std::max(1u, job.vector_bytes() / bytes));
   if (d && d->extent->is_const())
     while (lanes > 1 && static_cast<int64_t>(lanes) > d->extent->i) lanes /= 2;

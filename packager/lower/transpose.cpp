@@ -118,25 +118,30 @@ class Transpose final : public Stage {
   // An interpreter takes as long for an element of a vector as for one of memory.
   bool in_registers() const { return job_.target.machine != Machine::None; }
 
-  // A whole block: squares of vectors are turned in registers. What is written is computed from these at once if that is little code.
+  // A whole block: squares of vectors are turned in registers, one after another. Where vectors are scalars, there are many squares in a block,
+  // whose loads and stores are code each: a loop goes over these.
   void turn(const Expr* row, const Expr* column) {
+    const auto square = [&](const Expr* first) { turn_square(first, column); };
+    if (!job_.target.has_vectors) return k_.b.with_for(row, ctx_.add(row, ctx_.integer(height_)), lanes_, square);
+    for (int64_t part = 0; part < height_; part += lanes_) square(k_.b.let(ctx_.add(row, ctx_.integer(part))));
+  }
+
+  // As many rows, from `first` on, as a vector has lanes. What is written is computed from these at once if that is little code.
+  void turn_square(const Expr* first, const Expr* column) {
     const bool at_once = loads_.size() == 1 && is_little(n_.writes[0].value);
-    for (int64_t part = 0; part < height_; part += lanes_) {
-      const Expr* first = k_.b.let(ctx_.add(row, ctx_.integer(part)));
-      std::vector<std::vector<const Expr*>> turned;
-      for (const Expr* load : loads_) turned.push_back(columns_of(load, first, column));
-      for (unsigned c = 0; c < lanes_; ++c) {
-        if (at_once) write_column(first, ctx_.add(column, ctx_.integer(c)), [&](size_t k) { return turned[k][c]; });
-        for (size_t k = 0; !at_once && k < loads_.size(); ++k) k_.b.store(scratch_[k], ctx_.integer(c * lanes_), turned[k][c]);
-      }
-      if (at_once) continue;
-      s_.scoped([&] {
-        s_.with_for(along_, column, ctx_.add(column, ctx_.integer(lanes_)), 1, [&] {
-          const Expr* at = k_.b.let(ctx_.mul(ctx_.sub(s_.bound(along_), column), ctx_.integer(lanes_)));
-          write_column(first, s_.bound(along_), [&](size_t k) { return k_.b.let(loop::vec_load(ctx_, scratch_[k], {loads_[k]->type.dtype, static_cast<uint16_t>(lanes_)}, at)); });
-        });
-      });
+    std::vector<std::vector<const Expr*>> turned;
+    for (const Expr* load : loads_) turned.push_back(columns_of(load, first, column));
+    for (unsigned c = 0; c < lanes_; ++c) {
+      if (at_once) write_column(first, ctx_.add(column, ctx_.integer(c)), [&](size_t k) { return turned[k][c]; });
+      for (size_t k = 0; !at_once && k < loads_.size(); ++k) k_.b.store(scratch_[k], ctx_.integer(c * lanes_), turned[k][c]);
     }
+    if (at_once) return;
+    s_.scoped([&] {
+      s_.with_for(along_, column, ctx_.add(column, ctx_.integer(lanes_)), 1, [&] {
+        const Expr* at = k_.b.let(ctx_.mul(ctx_.sub(s_.bound(along_), column), ctx_.integer(lanes_)));
+        write_column(first, s_.bound(along_), [&](size_t k) { return k_.b.let(loop::vec_load(ctx_, scratch_[k], {loads_[k]->type.dtype, static_cast<uint16_t>(lanes_)}, at)); });
+      });
+    });
   }
 
   static bool is_little(const Expr* value) {

@@ -411,7 +411,9 @@ void Walk::even_rows(size_t l) {
   tile_.checked = checked;
   const auto [begin, end] = tiles_of_rows();
   if (!d->extent->is_const()) {  // each height once; a height occurs for one range of tiles
-    for (auto h = static_cast<unsigned>(steps_[l].how->step); h >= 1; --h) {
+    int64_t most = steps_[l].how->step;
+    while (most > 1 && ir::proves(ctx_, ctx_.binary(Op::Lt, d->extent, ctx_.integer(most)))) --most;  // as a remainder of a division
+    for (auto h = static_cast<unsigned>(most); h >= 1; --h) {
       const Expr* n = ctx_.integer(h);
       const Expr* lower = ctx_.binary(Op::Eq, row_base_, n);
       const Expr* upper = ctx_.binary(Op::Eq, ctx_.add(row_base_, ctx_.integer(1)), n);

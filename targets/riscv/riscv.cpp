@@ -4,7 +4,7 @@
 namespace mlc::targets::riscv {
 
 const Emitter& emitter() {
-  static const CpuEmitter all("riscv64-unknown-linux-elf", {{"rv64gc", 16, 8, true, false, false}}, audit);
+  static const CpuEmitter all("riscv64-unknown-linux-elf", {{"rv64gc", 16, 8, true, false, false, /*has_vectors=*/false}}, audit);
   return all;
 }
 

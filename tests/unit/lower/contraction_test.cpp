@@ -338,6 +338,25 @@ TEST_CASE("convolutions whose batch, height and width are symbols") {
   });
 }
 
+TEST_CASE("a row alone is there or is not, and no tile is higher than the row can be long") {
+  ir::Context ctx;
+  const ir::Sym* W = ctx.declare_sym("W", 1, 4096);
+  const Expr* free = ctx.sym(W);
+  const auto parts_of_tiles = [&](const Expr* width) {
+    NestMaker maker(ctx);
+    maker.conv({.h = 3, .c = 40, .m = 16}, nullptr, width);
+    for (int64_t w : {1, 2, 3, 4, 7, 13}) check_contraction(ctx, maker.f, target("x86-64-v3"), {{W, w}});
+    const auto kernels = lower::lower(ctx, maker.f, maker.f.body[0], target("x86-64-v3"), {});
+    REQUIRE(kernels.ok());
+    size_t parts = 0;
+    const std::string text = loop::to_string(kernels->back());
+    for (size_t at = 0; (at = text.find("else", at)) != text.npos; ++at) ++parts;
+    return parts;
+  };
+  CHECK(parts_of_tiles(free) == 5);  // of heights 2 to 6
+  CHECK(parts_of_tiles(ctx.min(free, ctx.integer(3))) == 2);
+}
+
 TEST_CASE("both products of attention, heads interleaved, the keys packed on the way") {
   on_targets([](const targets::Target& t) {
     for (bool symbolic : {false, true})

@@ -50,3 +50,29 @@ TEST_CASE("one kernel for all extents of a map across the grain") {
       CHECK(test::check_lowering(ctx, m.f, *targets::find_target(name), {{R, r}, {C, c}})[0].find("transpose") == 0);
   }
 }
+
+TEST_CASE("without vectors squares are as large as registers allow, and one after another is the same code") {
+  const auto text = [](const char* name, DType t) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    crossed(m, t, m.n(1), m.n(128), m.n(128), true);
+    const auto kernels = lower::lower(ctx, m.f, m.f.body[0], *targets::find_target(name), {});
+    REQUIRE(kernels.ok());
+    CHECK(kernels->back().schedule.starts_with("transpose"));
+    return loop::to_string(kernels->back());
+  };
+  const auto count = [](const std::string& text, const std::string& of) {
+    size_t n = 0;
+    for (size_t at = 0; (at = text.find(of, at)) != text.npos; ++at) ++n;
+    return n;
+  };
+  for (DType t : {DType::F32, DType::F16, DType::U8}) {
+    CAPTURE(name_of(t));
+    const std::string kernel = text("rv64gc", t);
+    CHECK(kernel.find("x8") == kernel.npos);
+    CHECK(kernel.find("x16") == kernel.npos);
+    CHECK(count(kernel, "= (load.") == 4);  // four rows of a square
+    CHECK(count(kernel, "store ") == 7);    // its columns, and an element of each rest
+  }
+  CHECK(count(text("armv8-a", DType::U8), "= (load.") == 64);
+}
