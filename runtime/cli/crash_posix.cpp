@@ -31,27 +31,28 @@ void say(const char* text) {
   if (text) (void)!write(STDERR_FILENO, text, std::strlen(text));
 }
 
-// A line for each of kCrashes that is the fault of a kernel, and the file that it is appended to; empty: nothing is remembered.
-std::string faults[std::size(kCrashes)];
-std::string faults_file;
+FaultLines faults;  // of what is running
+const std::string no_fault;
+
+const std::string& fault_of(int signal) { return signal == SIGILL ? faults.illegal_instruction : signal == SIGSEGV ? faults.memory_fault : no_fault; }
 
 // Only functions that are safe in a signal handler.
-void remember_fault_of(size_t crash) {
-  if (faults[crash].empty()) return;
-  const int fd = open(faults_file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+void remember_fault(const std::string& line) {
+  if (faults.file.empty() || line.empty()) return;
+  const int fd = open(faults.file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return;
-  (void)!write(fd, faults[crash].data(), faults[crash].size());
+  (void)!write(fd, line.data(), line.size());
   close(fd);
 }
 
 const char* kHowToRunWithout = "--variant portable runs without native code";
+const char* kFromNowOn = ", and so do runs from now on until mlrun tune --forget";
 
 // Only functions that are safe in a signal handler.
 void on_fault(int signal) {
+  remember_fault(fault_of(signal));
   for (size_t i = 0; i < std::size(kCrashes); ++i) {
-    if (kCrashes[i] != signal) continue;
-    remember_fault_of(i);
-    if (answers[i].empty()) continue;
+    if (kCrashes[i] != signal || answers[i].empty()) continue;
     (void)!write(STDOUT_FILENO, answers[i].data(), answers[i].size());
     if (signal == SIGBUS) _exit(static_cast<int>(Code::Malformed));
     std::signal(signal, SIG_DFL);
@@ -72,26 +73,10 @@ void on_fault(int signal) {
   say(running_file ? running_file : "(no file)");
   say("\n  help: ");
   say(kHowToRunWithout);
-  for (size_t i = 0; i < std::size(kCrashes); ++i)
-    if (kCrashes[i] == signal && !faults[i].empty()) say(", and so do runs from now on until mlrun tune --forget");
+  if (!fault_of(signal).empty()) say(kFromNowOn);
   say("\n");
   std::signal(signal, SIG_DFL);
   raise(signal);
-}
-
-// For a variant whose code may be the culprit. An isolated process writes no files.
-void prepare_faults(const OpenModel& model, std::string_view variant) {
-  static std::string prepared;
-  if (prepared == variant) return;
-  prepared = variant;
-  bool is_native = false;
-  for (uint32_t i = 0; i < model.info.num_variants; ++i)
-    if (const MlcVariant v = variant_at(model, i); v.name == variant) is_native = std::string_view(v.family) != "portable";
-  faults_file = is_native && !model.isolated ? choices_file() : std::string();
-  for (size_t i = 0; i < std::size(kCrashes); ++i) {
-    const bool is_fault = kCrashes[i] != SIGBUS && !faults_file.empty();
-    faults[i] = is_fault ? match::fault_line(root_of(model), fingerprints_of(model), variant, kCrashes[i] == SIGILL ? "illegal instruction" : "memory fault") : std::string();
-  }
 }
 
 }  // namespace
@@ -117,8 +102,8 @@ void crash_with_json(std::string_view command) { command_with_json = command; }
 void say_what_crashed(const OpenModel& model, const char* variant) {
   const char* const file = model.info.file;
   running_file = file;
+  if (running_variant == nullptr || std::string_view(running_variant) != variant) faults = fault_lines(model, variant);
   running_variant = variant;
-  prepare_faults(model, variant);
   if (command_with_json.empty()) return;
   for (size_t i = 0; i < std::size(kCrashes); ++i) {
     const char* what = kCrashes[i] == SIGILL ? "illegal instruction" : "memory fault";

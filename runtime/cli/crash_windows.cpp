@@ -7,6 +7,8 @@
 
 #include "base/cli/report.h"
 #include "base/unfinished.h"
+#include "base/windows_text.h"
+#include "runtime/cli/tune/remember.h"
 #include "runtime/isolation/child_answer.h"
 
 namespace mlc::cli {
@@ -27,11 +29,28 @@ void say(DWORD stream, std::string_view text) {
 }
 
 const char* kHowToRunWithout = "--variant portable runs without native code";
+const char* kFromNowOn = ", and so do runs from now on until mlrun tune --forget";
+
+FaultLines faults;  // of what is running
+std::wstring faults_path;
+
+// Allocates nothing.
+bool remember_fault(Crash crash) {
+  const std::string& line = crash == IllegalInstruction ? faults.illegal_instruction : faults.memory_fault;
+  if (crash == ChangedFile || line.empty()) return false;
+  const HANDLE file = CreateFileW(faults_path.c_str(), FILE_APPEND_DATA, FILE_SHARE_READ, nullptr, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, nullptr);
+  if (file == INVALID_HANDLE_VALUE) return false;
+  DWORD written = 0;
+  WriteFile(file, line.data(), static_cast<DWORD>(line.size()), &written, nullptr);
+  CloseHandle(file);
+  return true;
+}
 
 // Allocates nothing: the fault may have been in the allocator.
 void say_crash(Crash crash) {
   const char* const file = running_file;
   const char* const variant = running_variant;
+  const bool is_remembered = remember_fault(crash);
   if (!answers[crash].empty()) return say(STD_OUTPUT_HANDLE, answers[crash]);
   if (crash == ChangedFile) {
     say(STD_ERROR_HANDLE, "error[E6001]: ");
@@ -47,6 +66,7 @@ void say_crash(Crash crash) {
   say(STD_ERROR_HANDLE, file ? file : "(no file)");
   say(STD_ERROR_HANDLE, "\n  help: ");
   say(STD_ERROR_HANDLE, kHowToRunWithout);
+  if (is_remembered) say(STD_ERROR_HANDLE, kFromNowOn);
   say(STD_ERROR_HANDLE, "\n");
 }
 
@@ -80,8 +100,13 @@ void install_crash_handlers() {
 
 void crash_with_json(std::string_view command) { command_with_json = command; }
 
-void say_what_crashed(const char* file, const char* variant) {
+void say_what_crashed(const OpenModel& model, const char* variant) {
+  const char* const file = model.info.file;
   running_file = file;
+  if (running_variant == nullptr || std::string_view(running_variant) != variant) {
+    faults = fault_lines(model, variant);
+    faults_path = wide_path(faults.file);
+  }
   running_variant = variant;
   if (command_with_json.empty()) return;
   for (const Crash crash : {ChangedFile, IllegalInstruction, MemoryFault}) {

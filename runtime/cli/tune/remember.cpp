@@ -51,11 +51,18 @@ Result<bool> forget_choices(const OpenModel& model) {
   return any;
 }
 
-std::string choices_file() {
+FaultLines fault_lines(const OpenModel& model, std::string_view variant) {
+  bool is_native = false;
+  for (uint32_t i = 0; i < model.info.num_variants; ++i)
+    if (const MlcVariant v = variant_at(model, i); v.name == variant) is_native = std::string_view(v.family) != "portable";
   const auto state = signing::state_folder();
-  if (!state.ok()) return {};
+  if (!is_native || model.isolated || !state.ok()) return {};
   const auto folder = signing::OwnedFolder::open(*state);
-  return folder.ok() && *folder ? (*folder)->path() + "/" + std::string(match::kChoicesName) : std::string();
+  if (!folder.ok() || !*folder) return {};
+  const Digest root = root_of(model);
+  const match::Fingerprints here = fingerprints_of(model);
+  return {(*folder)->path() + "/" + std::string(match::kChoicesName), match::fault_line(root, here, variant, "illegal instruction"),
+          match::fault_line(root, here, variant, "memory fault")};
 }
 
 }  // namespace mlc::cli

@@ -22,7 +22,11 @@ namespace mlc::cli {
 // False: nothing was remembered of this container.
 [[nodiscard]] Result<bool> forget_choices(const OpenModel& model);
 
-// The file, if its folder is there and nobody else can change it; else empty.
-[[nodiscard]] std::string choices_file();
+// What a handler of faults appends to the list, made while that is allowed.
+struct FaultLines {
+  std::string file;  // empty: nothing is remembered: portable code, an isolated process, no folder that nobody else can change
+  std::string illegal_instruction, memory_fault;
+};
+[[nodiscard]] FaultLines fault_lines(const OpenModel& model, std::string_view variant);
 
 }  // namespace mlc::cli
