@@ -73,6 +73,7 @@ def fields_are_those_of_the_page(t):
         fields.look(t.json("mlpack", "resolve", p.reference))
         fields.look(p.pull(reference="nothing", code=2))
         fields.look(t.json("mlpack", "push", "s.mlc", "nothing", code=2))
+        fields.look(t.json("mlpack", "push", "s.mlc", p.reference, "--sign"))
         fields.look(t.json("mlpack", "copy", p.reference, "oci:copied"))
         sample(t, "foreign.mlc", "foreign")
         t.json("mlpack", "push", "foreign.mlc", p.reference)

@@ -1,7 +1,5 @@
 #include "packager/cli/attest/bundle_check.h"
 
-#include <algorithm>
-
 #include "base/counted.h"
 #include "base/json.h"
 #include "base/shell_word.h"
@@ -20,10 +18,10 @@ constexpr JsonLimits kPayloadLimits{.bytes = signing::kMaxBundle, .depth = 32, .
 
 // Of the trusted keys the one that signed it: first those that the hint names, since each check costs a multiplication on a curve.
 const PublicKey* signer_of(const signing::Bundle& bundle, const signing::TrustSet& trust, bool& is_known) {
-  std::vector<const PublicKey*> candidates;
-  for (const signing::TrustedKey& entry : trust.keys()) candidates.push_back(&entry.key);
-  const auto named = std::stable_partition(candidates.begin(), candidates.end(), [&](const PublicKey* key) { return signing::hint_of(*key) == bundle.hint; });
-  is_known = named != candidates.begin();
+  std::vector<const PublicKey*> candidates, others;
+  for (const signing::TrustedKey& entry : trust.keys()) (signing::hint_of(entry.key) == bundle.hint ? candidates : others).push_back(&entry.key);
+  is_known = !candidates.empty();
+  candidates.insert(candidates.end(), others.begin(), others.end());
   for (const PublicKey* key : candidates)
     if (signing::is_signed_by(bundle, *key)) return key;
   return nullptr;
