@@ -13,6 +13,7 @@ namespace {
 // Asked again and again for so long, then after pauses: the driver has no wait that ends at a time.
 constexpr std::chrono::microseconds kPolled{50};
 constexpr long kPause = 50'000;  // nanoseconds
+constexpr uint64_t kLongestRest = 10'000'000'000;  // nanoseconds, of a submission that was refused half way
 
 }  // namespace
 
@@ -35,10 +36,17 @@ CudaQueue::~CudaQueue() {
 Status CudaQueue::submit(device::Recording& recording) {
   const Current current(context_);
   MLC_RETURN_IF_ERROR(current.status());  // of a device that was lost in the last one, too
+  if (is_cut_) {
+    MLC_ASSIGN(const bool is_over, wait(kLongestRest));
+    if (!is_over) return Status(Code::Resource, "what a refused submission had begun does not end");
+  }
   if (is_busy_) return Status(Code::Internal, "two submissions at a time");
-  is_busy_ = true;  // some of it may be under way when the rest is refused
-  MLC_RETURN_IF_ERROR(static_cast<CudaRecording&>(recording).submit(stream_));
-  return context_.check(context_.call().EventRecord(event_, stream_), "cuEventRecord");
+  Status begun = static_cast<CudaRecording&>(recording).submit(stream_);
+  // Some of it may be under way when the rest is refused: the next submission waits for that.
+  const Status marked = context_.check(context_.call().EventRecord(event_, stream_), "cuEventRecord");
+  is_busy_ = marked.ok();
+  is_cut_ = is_busy_ && !begun.ok();
+  return begun.ok() ? marked : begun;
 }
 
 Result<bool> CudaQueue::wait(uint64_t timeout_ns) {
@@ -49,7 +57,10 @@ Result<bool> CudaQueue::wait(uint64_t timeout_ns) {
   for (;;) {
     const Code32 code = context_.call().EventQuery(event_);
     if (code == kSuccess) break;
-    if (code != kNotReady) return context_.check(code, "cuEventQuery");
+    if (code != kNotReady) {
+      is_busy_ = is_cut_ = false;  // the driver has said what became of it
+      return context_.check(code, "cuEventQuery");
+    }
     const auto passed = std::chrono::steady_clock::now() - begin;
     if (static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count()) >= timeout_ns) return false;
     if (passed > kPolled) {
@@ -57,7 +68,7 @@ Result<bool> CudaQueue::wait(uint64_t timeout_ns) {
       ::nanosleep(&pause, nullptr);
     }
   }
-  is_busy_ = false;
+  is_busy_ = is_cut_ = false;
   return true;
 }
 

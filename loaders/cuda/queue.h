@@ -23,6 +23,7 @@ class CudaQueue final : public device::Queue {
   Context& context_;
   Handle stream_ = nullptr, event_ = nullptr;
   bool is_busy_ = false;
+  bool is_cut_ = false;   // busy with the beginning of a submission that was refused
 };
 
 }  // namespace mlc::cuda

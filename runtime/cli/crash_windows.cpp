@@ -105,7 +105,7 @@ void say_what_crashed(const OpenModel& model, const char* variant) {
   running_file = file;
   if (running_variant == nullptr || std::string_view(running_variant) != variant) {
     faults = fault_lines(model, variant);
-    faults_path = wide_path(faults.file);
+    faults_path = windows::wide_path(faults.file);
   }
   running_variant = variant;
   if (command_with_json.empty()) return;
