@@ -140,7 +140,7 @@ def every_mode_goes_on_where_the_device_fails(t):
                 _, found = answers(t, *together, objective)
                 same(expected, found, (mode, what, moment))
         t.env["MLC_FAKE_CUDA"] = "fail_launch=9"
-        done = t.run("mlrun", "bench", "m.mlc", "-i", "in.npz", *together, objective, "--sessions", "3", "--duration", "200ms", "--warmup", "50ms")
+        done = t.run("mlrun", "bench", "m.mlc", "-i", "in.npz", *together, objective, "--sessions", "3", "--duration", "1s", "--warmup", "50ms")
         # With "throughput" sessions share the device, and one of them says that it is lost. Else each has its own way to it.
         assert len(lines_about(done, "gpu0")) == 1 or objective != "throughput", (mode, done.stderr)
 
