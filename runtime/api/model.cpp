@@ -124,7 +124,7 @@ void Model::recall_choices(const std::string& state_folder) {
   if (state_folder.empty()) return;
   const auto text = signing::read_owned_file(state_folder + "/" + std::string(match::kChoicesName), 2 * match::kMostChoiceBytes);
   if (!text.ok() || !*text) return;
-  match::apply_choices(match::ChoiceList::parse(**text), container_->root(), match::fingerprints(probe::host(), devices()), manifest().variants, matcher_, notes_);
+  match::apply_choices(match::ChoiceList::parse(**text, &container_->root()), container_->root(), match::fingerprints(probe::host(), devices()), manifest().variants, matcher_, notes_);
 }
 
 Result<Bytes> Model::keep(const std::string& key, Result<VerifiedBytes> bytes) const {

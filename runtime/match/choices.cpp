@@ -111,7 +111,8 @@ Fingerprints fingerprints(const probe::Record& record, std::span<const NamedDevi
   return {fingerprint_of(safety), fingerprint_of(safety + perf_text(record))};
 }
 
-ChoiceList ChoiceList::parse(std::string_view text) {
+ChoiceList ChoiceList::parse(std::string_view text, const Digest* only) {
+  const std::string root = only ? " " + to_hex(*only) + " " : std::string();
   if (text.size() > kMostChoiceBytes) {
     text.remove_prefix(text.size() - kMostChoiceBytes);
     text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);  // half a line
@@ -120,7 +121,7 @@ ChoiceList ChoiceList::parse(std::string_view text) {
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
-    if (parsed(line)) list.lines_.emplace_back(line);
+    if (line.find(root) != line.npos && parsed(line)) list.lines_.emplace_back(line);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return list;

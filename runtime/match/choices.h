@@ -42,8 +42,9 @@ struct RememberedFault {
 
 class ChoiceList {
  public:
-  // Lines that are none are passed over; of a text beyond kMostChoiceBytes the last ones count.
-  [[nodiscard]] static ChoiceList parse(std::string_view text);
+  // Lines that are none are passed over; of a text beyond kMostChoiceBytes the last ones count. With `only` those of that container alone
+  // are taken apart: a model is opened in less time than the whole list takes.
+  [[nodiscard]] static ChoiceList parse(std::string_view text, const Digest* only = nullptr);
   // At most kMostChoiceBytes: the oldest lines go first.
   [[nodiscard]] std::string encode() const;
 

@@ -1,12 +1,10 @@
 """mlrun tune: what is measured is remembered, what fails is left out, and a list that lies changes speed alone."""
-import os
 import signal
 import struct
 import subprocess
-import time
 
 import onnx_file
-from tool_test import main
+from tool_test import Skipped, main
 
 
 def built(t):
@@ -69,12 +67,11 @@ def a_variant_that_faults_is_left_out_from_then_on(t):
     built(t)
     first, before = explained(t)
     if first == "portable":
-        return
+        raise Skipped("no native variant of the file fits this machine")
     for number, words in ((signal.SIGILL, "illegal instruction"), (signal.SIGSEGV, "memory fault")):
         started = subprocess.Popen([t.bin / "mlrun", "bench", "m.mlc", "--duration", "100s", "--warmup", "0s"], cwd=t.dir, env=t.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         said = started.stderr.readline()  # what runs
         assert first in said, said
-        time.sleep(0.2)
         started.send_signal(number)
         out, err = started.communicate(timeout=60)
         assert started.returncode == -number and words in err and "until mlrun tune --forget" in err, (started.returncode, err)
@@ -90,7 +87,6 @@ def a_variant_that_faults_is_left_out_from_then_on(t):
 
 def what_runs_apart_remembers_nothing(t):
     built(t)
-    t.run("mlrun", "trust", "--remove", t.json("mlpack", "keygen")["key_id"])
     t.new_home()
     refused = t.json("mlrun", "tune", "m.mlc", code=11, stderr=None)
     assert "remembers nothing" in refused["message"] and not choices(t).exists(), refused

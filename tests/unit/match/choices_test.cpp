@@ -60,6 +60,10 @@ TEST_CASE("a measurement replaces the one before, a fault stays until it is forg
   CHECK(list.measured(root_named(1), here).size() == 1);
   CHECK(list.measured(root_named(2), here).size() == 2);
   CHECK(list.faults(root_named(1), here).size() == 1);
+  const Digest one = root_named(1), none = root_named(9);
+  CHECK(ChoiceList::parse(list.encode(), &one).measured(one, here).size() == 1);
+  CHECK(ChoiceList::parse(list.encode(), &one).measured(root_named(2), here).empty());
+  CHECK(ChoiceList::parse(list.encode(), &none).encode().empty());
   CHECK(list.forget(root_named(1)));
   CHECK_FALSE(list.forget(root_named(1)));
   CHECK(list.faults(root_named(1), here).empty());
