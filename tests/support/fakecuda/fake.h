@@ -9,6 +9,7 @@
 #include <mutex>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/ptx/executor.h"
@@ -33,6 +34,8 @@ using Work = std::function<int()>;
 using Graph = std::vector<Work>;
 struct Stream {
   bool captures = false, broken = false;  // broken: something was called that no capture allows
+  bool is_global = false;                 // other threads than this one may not call such things either:
+  std::thread::id captured_by;
   Graph captured;
 };
 
@@ -75,7 +78,7 @@ Fake& fake();
 int ready();
 // What the script says that function `name` answers; 0: nothing.
 int told(const char* name);
-// What a call answers that no capture allows, if one of the streams captures; else 0.
+// What a call answers that no capture allows, if one of the streams captures, for this thread or for all; else 0.
 int forbids_capture();
 // Does it, or keeps it for the graph that the stream captures.
 int put(void* stream, Work work);

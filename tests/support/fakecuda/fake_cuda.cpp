@@ -29,7 +29,7 @@ int told(const char* name) {
 int forbids_capture() {
   int code = 0;
   for (auto& [handle, stream] : fake().streams)
-    if (stream.captures) stream.broken = true, code = 900;
+    if (stream.captures && (stream.is_global || stream.captured_by == std::this_thread::get_id())) stream.broken = true, code = 900;
   return code;
 }
 

@@ -10,7 +10,7 @@ int cuStreamBeginCapture_v2(void* handle, int mode) {
   const auto stream = fake().streams.find(handle);
   if (stream == fake().streams.end()) return 400;
   if (mode < 0 || mode > 2 || stream->second.captures) return 1;
-  stream->second = {.captures = true, .broken = false, .captured = {}};
+  stream->second = {.captures = true, .broken = false, .is_global = mode == 0, .captured_by = std::this_thread::get_id(), .captured = {}};
   return 0;
 }
 int cuStreamEndCapture(void* handle, void** graph) {
