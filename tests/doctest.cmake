@@ -2,6 +2,7 @@
 # What all of them link is compiled once (doctest's main, the folder of the project), and so are the headers that most include.
 # Clang's precompiled headers hold dates of files: ccache could not hand them from one clone to another.
 add_library(mlc_test_main OBJECT support/doctest_main.cpp support/source_path.cpp)
+set_target_properties(mlc_test_main PROPERTIES UNITY_BUILD OFF)
 target_include_directories(mlc_test_main PUBLIC ${PROJECT_SOURCE_DIR})
 set_source_files_properties(support/source_path.cpp PROPERTIES COMPILE_DEFINITIONS MLC_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 set_source_files_properties(support/doctest_main.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)

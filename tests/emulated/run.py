@@ -3,7 +3,7 @@
 Builds the container once for every CPU target, runs it natively, then with a cross-compiled mlrun under qemu-user, and
 compares labels and scores; then small real models against recorded outputs (tests/golden/models.py). Says
 `skipped: REASON` where an emulator, a cross compiler, the libraries or the recorded outputs are missing.
-    run.py FOLDER-OF-THE-TOOLS
+    run.py FOLDER-OF-THE-TOOLS PROCESSOR...      aarch64 or riscv64
 """
 import json
 import os
@@ -100,9 +100,9 @@ def check_emulated(arch, tools, container, expected, scratch, env):
     check_models(tools, emulated, variant)
 
 
-def main(bin_dir):
+def main(bin_dir, processors):
     tools = pathlib.Path(bin_dir).resolve()
-    missing = {arch: why_not(arch) for arch in VARIANTS}
+    missing = {arch: why_not(arch) for arch in processors}
     for reason in filter(None, missing.values()):
         print(f"skipped: {reason}")
     if all(missing.values()):
@@ -131,4 +131,4 @@ def main(bin_dir):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -35,6 +35,7 @@ FAULTS = [
     ({"runtime/plan/a.cpp": '#include "schema/generated/plan_generated.h"\n',
       "schema/generated/plan_generated.h": ""}, "encoders and decoders only"),
     ({"packager/ir/back.cpp": '#include "packager/loop/loop.h"\n'}, "cycle: packager/ir -> packager/loop -> packager/ir"),
+    ({"tests/unit/io/a_test.cpp": "int made(int x) {\n", "tests/unit/io/b_test.cpp": "long made(long x) {\n"}, "made is a name of tests/unit/io/a_test.cpp too"),
     ({"base/new.h": "int x;\n"}, "no #pragma once"),
     ({"base/status.cpp": '#include <string>\n#include "base/status.h"\n'}, "is not included first"),
     ({"packager/ir/a.cpp": "using namespace std;\n"}, "using namespace std"),

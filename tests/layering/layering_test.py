@@ -186,6 +186,28 @@ def check_the_checks(table, sources):
         findings.append(f"only {len(sources)} files found below {ROOT}")
 
 
+# A function of one file of tests, as it begins.
+LOCAL_FUNCTION = re.compile(r"^(?:template.*> )?(?:static |inline |constexpr |const )*[A-Za-z_][\w:<>,*& ]*[ *&](\w+)\([^;]*\{\s*$")
+
+
+def check_joined_tests(sources):
+    """Sources that are compiled together share their local names: of two overloads a call could take the neighbour's."""
+    cmake = ROOT / "tests/CMakeLists.txt"
+    apart = re.search(r'FILTER apart INCLUDE REGEX "([^"]+)"', cmake.read_text(encoding="utf-8")) if cmake.is_file() else None
+    first = {}
+    for source in sources:
+        if not source.within("tests/unit/") or apart and re.search(apart.group(1), "/" + source.path):
+            continue
+        folder = source.path.rsplit("/", 1)[0]
+        for line, text in enumerate(source.code.split("\n"), 1):
+            found = LOCAL_FUNCTION.match(text)
+            if not found or text.startswith("TEST_CASE"):
+                continue
+            other = first.setdefault((folder, found.group(1)), source.path)
+            if other != source.path:
+                finding(source, line, f"{found.group(1)} is a name of {other} too, which is compiled with it (`apart` in tests/CMakeLists.txt)")
+
+
 def main():
     sources = all_sources()
     table = allowed_arrows()
@@ -200,6 +222,7 @@ def main():
         check_foreign(source)
         check_header_rules(source)
         check_habits(source)
+    check_joined_tests(sources)
     check_cycles(graph)
     check_flags()
     check_readmes()

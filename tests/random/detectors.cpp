@@ -4,7 +4,7 @@
 namespace mlc::random_graphs {
 namespace {
 
-constexpr Type kInt64 = onnx::TensorProto::INT64, kFloat = onnx::TensorProto::FLOAT;
+constexpr Type kFloat = onnx::TensorProto::FLOAT;
 
 // Boxes as YOLO decodes them: [N, anchors * (5 + classes), H, W] to [N, boxes, 5 + classes].
 Value grid_head(Maker& m, const Value& x) {

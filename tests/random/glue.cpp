@@ -6,8 +6,6 @@
 namespace mlc::random_graphs {
 namespace {
 
-constexpr Type kInt64 = onnx::TensorProto::INT64;
-
 int64_t some_axis(Maker& m, const Value& x) { return m.r.below(static_cast<int64_t>(x.rank())); }
 int64_t extent(const Value& x, int64_t axis) { return x.shape[static_cast<size_t>(axis)]; }
 

@@ -15,6 +15,7 @@
 namespace mlc::random_graphs {
 
 using Type = onnx::TensorProto_DataType;
+inline constexpr Type kInt64 = onnx::TensorProto::INT64;
 using Ints = std::vector<int64_t>;
 using Floats = std::vector<float>;
 

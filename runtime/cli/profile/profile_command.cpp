@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <span>
@@ -33,13 +32,6 @@ struct ProfileOptions {
 };
 enum Document : size_t { kJson, kTrace, kHtml };
 
-template <class... Args>
-std::string format(const char* form, Args... args) {
-  char text[256];
-  std::snprintf(text, sizeof text, form, args...);
-  return text;
-}
-
 // Of all launches of an operator, or of all there are, in a run.
 struct Sum {
   size_t launches = 0;
@@ -65,7 +57,7 @@ struct Sum {
 Json known(uint64_t figure) { return figure == MLC_NOT_KNOWN ? Json() : Json(figure); }
 Json share(double value) { return value < 0 ? Json() : Json(value); }
 
-Json json_of(const ProfiledLaunch& l, const Ceilings& ceilings) {
+Json profile_json(const ProfiledLaunch& l, const Ceilings& ceilings) {
   Json cuts = Json::array();
   for (uint32_t k = 0; k < l.num_cuts; ++k) cuts.push_back({{"units", l.units[k]}, {"chunk", l.chunks[k]}});
   Json bound;
@@ -77,26 +69,26 @@ Json json_of(const ProfiledLaunch& l, const Ceilings& ceilings) {
           {"roof", share(l.share_of_roof(ceilings))}, {"bound", bound}, {"parts", l.tiles}, {"threads", l.threads}, {"cuts", cuts}};
 }
 
-Json json_of(const Sum& sum, unsigned threads) {
+Json profile_json(const Sum& sum, unsigned threads) {
   return {{"launches", sum.launches}, {"min_ns", sum.ns}, {"waited", sum.waited(threads)}, {"operations", sum.operations}, {"bytes", sum.bytes},
           {"roof", share(sum.share_of_roof())}};
 }
 
-Json json_of(const Ceilings& c) {
+Json profile_json(const Ceilings& c) {
   Json reads = Json::object();
   for (const Ceilings::Level& level : c.levels) reads[level.name] = level.bytes_per_s;
   return {{"threads", c.threads}, {"arithmetic", c.arithmetic}, {"operations_per_s", c.operations_per_s},
           {"byte_operations_per_s", c.byte_operations_per_s > 0 ? Json(c.byte_operations_per_s) : Json()}, {"reads_per_s", reads}};
 }
 
-std::string percent(double share) { return share < 0 ? "     -" : format("%5.1f%%", 100 * share); }
+std::string percent(double share) { return share < 0 ? "     -" : formatted("%5.1f%%", 100 * share); }
 // A rate in units of 1e9 a second.
-std::string rate(double amount, double ns) { return amount > 0 && ns > 0 ? format("%8.2f", amount / ns) : "       -"; }
+std::string rate(double amount, double ns) { return amount > 0 && ns > 0 ? formatted("%8.2f", amount / ns) : "       -"; }
 
 std::string line_of(double ns, double median, double all, double operations, double bytes, double roof, const std::string& cut, double waited,
                     const std::string& name) {
-  return format("%10.1f %10.1f %s ", ns / 1e3, median / 1e3, percent(all > 0 ? ns / all : 0).c_str()) + rate(operations, ns) + " " + rate(bytes, ns) + " " +
-         (operations > 0 && bytes > 0 ? format("%8.2f", operations / bytes) : "       -") + "  " + percent(roof) + " " + format("%9s", cut.c_str()) + " " +
+  return formatted("%10.1f %10.1f %s ", ns / 1e3, median / 1e3, percent(all > 0 ? ns / all : 0).c_str()) + rate(operations, ns) + " " + rate(bytes, ns) + " " +
+         (operations > 0 && bytes > 0 ? formatted("%8.2f", operations / bytes) : "       -") + "  " + percent(roof) + " " + formatted("%9s", cut.c_str()) + " " +
          percent(waited) + "  " + printable(name) + "\n";
 }
 
@@ -139,7 +131,7 @@ std::string table_of(const Profile& profile, const Ceilings& ceilings, const Sum
     out += line_of(ns, static_cast<double>(l.median_ns), all, l.all_operations(), l.all_bytes(), l.share_of_roof(ceilings), cut,
                    static_cast<double>(l.waited_ns) / (static_cast<double>(std::max<uint64_t>(l.median_ns, 1)) * ceilings.threads), (apart ? padded(l.device, 8) : std::string()) + l.name);
   }
-  if (order.size() > top) out += format("%10.1f            ", rest / 1e3) + "in " + std::to_string(order.size() - top) + " more (--top)\n";
+  if (order.size() > top) out += formatted("%10.1f            ", rest / 1e3) + "in " + std::to_string(order.size() - top) + " more (--top)\n";
   out += "\n" + std::string(kColumnNames) + "operator\n";
   for (const auto& [op, sum] : sums.of_operators)
     out += line_of(sum.ns, sum.median_ns, all, sum.operations, sum.bytes, sum.share_of_roof(), std::to_string(sum.launches) + "x", sum.waited(ceilings.threads), op);
@@ -151,9 +143,9 @@ std::string summary_of(const Json& json, const Profile& profile, const Ceilings&
   std::string out = "input       " + fed_text(json["input"]);
   out += "run         least " + ms_text(profile.min_ns()) + " · median " + ms_text(profile.median_ns()) + " of " + counted(profile.runs.size(), "run") +
          " · launches " + ms_text(static_cast<uint64_t>(sums.all.ns)) + "\n";
-  out += "ceilings    " + format("%.1f Gop/s (%s)", c.operations_per_s / 1e9, c.arithmetic.c_str());
-  if (c.byte_operations_per_s > 0) out += format(" · bytes %.1f Gop/s", c.byte_operations_per_s / 1e9);
-  for (const Ceilings::Level& level : c.levels) out += format(" · %s %.1f GB/s", level.name.c_str(), level.bytes_per_s / 1e9);
+  out += "ceilings    " + formatted("%.1f Gop/s (%s)", c.operations_per_s / 1e9, c.arithmetic.c_str());
+  if (c.byte_operations_per_s > 0) out += formatted(" · bytes %.1f Gop/s", c.byte_operations_per_s / 1e9);
+  for (const Ceilings::Level& level : c.levels) out += formatted(" · %s %.1f GB/s", level.name.c_str(), level.bytes_per_s / 1e9);
   out += "\nvariant     " + json["variant"].text() + ", " + counted(c.threads, "thread") + "\n";
   if (const std::string& device = json["device"].text(); !device.empty()) out += "device      " + device + "; each launch is submitted and waited for by itself here\n";
   return out + "machine     " + environment_text(json["env"]) + "\n";
@@ -193,16 +185,16 @@ Result<Report> profile_model(const ProfileOptions& o, const HostState& host, Ope
                  {"threads", session.info.threads},
                  {"runs", found.runs.size()},
                  {"run_ns", {{"min", found.min_ns()}, {"p50", found.median_ns()}}},
-                 {"ceilings", json_of(ceilings)},
-                 {"total", json_of(sums.all, ceilings.threads)},
+                 {"ceilings", profile_json(ceilings)},
+                 {"total", profile_json(sums.all, ceilings.threads)},
                  {"operators", Json::array()},
                  {"launches", Json::array()}};
   for (const auto& [op, sum] : sums.of_operators) {
     Json entry = {{"operator", op}};
-    entry.update(json_of(sum, ceilings.threads));
+    entry.update(profile_json(sum, ceilings.threads));
     report.json["operators"].push_back(std::move(entry));
   }
-  for (const ProfiledLaunch& l : found.launches) report.json["launches"].push_back(json_of(l, ceilings));
+  for (const ProfiledLaunch& l : found.launches) report.json["launches"].push_back(profile_json(l, ceilings));
   report.json["env"] = environment(host);
   const std::string summary = summary_of(report.json, found, ceilings, sums);
   report.text = summary + "\n" + table_of(found, ceilings, sums, o.top);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 #include "base/cli/report.h"
@@ -12,13 +11,6 @@ namespace {
 
 constexpr double kWidth = 1000, kHeight = 380, kLeft = 70, kBottom = 40;
 constexpr size_t kMostBars = 20'000;  // of the time line
-
-template <class... Args>
-std::string format(const char* form, Args... args) {
-  char text[256];
-  std::snprintf(text, sizeof text, form, args...);
-  return text;
-}
 
 // A text of the file, which may hold anything.
 std::string html(const std::string& text) {
@@ -41,14 +33,14 @@ class Colours {
  public:
   std::string of(const std::string& op) {
     const auto [found, is_new] = numbers_.emplace(op, numbers_.size());
-    return format("hsl(%d,60%%,45%%)", static_cast<int>(found->second * 137 % 360));
+    return formatted("hsl(%d,60%%,45%%)", static_cast<int>(found->second * 137 % 360));
   }
 
  private:
   std::map<std::string, size_t> numbers_;
 };
 
-std::string tip(const ProfiledLaunch& l) { return html(l.name) + format(": %.1f us", static_cast<double>(l.min_ns) / 1e3); }
+std::string tip(const ProfiledLaunch& l) { return html(l.name) + formatted(": %.1f us", static_cast<double>(l.min_ns) / 1e3); }
 
 // Both axes logarithmic: operations for each byte to the right, operations per second upwards.
 class Roofline {
@@ -65,18 +57,18 @@ class Roofline {
   }
 
   std::string svg(Colours& colours) const {
-    std::string out = format("<svg viewBox='0 0 %.0f %.0f' role='img'><title>roofline</title>", kWidth, kHeight);
+    std::string out = formatted("<svg viewBox='0 0 %.0f %.0f' role='img'><title>roofline</title>", kWidth, kHeight);
     for (double e = x_.low; e <= x_.high; ++e)
-      out += line("tick", x(e), y(y_.low), x(e), y(y_.high)) + format("<text x='%.1f' y='%.1f' class='middle'>%g</text>", x(e), kHeight - 20, std::pow(10, e));
+      out += line("tick", x(e), y(y_.low), x(e), y(y_.high)) + formatted("<text x='%.1f' y='%.1f' class='middle'>%g</text>", x(e), kHeight - 20, std::pow(10, e));
     for (double e = std::ceil(y_.low); e <= y_.high; ++e)
-      out += line("tick", x(x_.low), y(e), x(x_.high), y(e)) + format("<text x='%.1f' y='%.1f' class='end'>%g</text>", kLeft - 6, y(e) + 4, std::pow(10, e - 9));
-    out += format("<text x='%.0f' y='%.0f' class='end'>operations per byte</text><text x='4' y='12'>G operations/s</text>", kWidth - 4, kHeight - 4);
+      out += line("tick", x(x_.low), y(e), x(x_.high), y(e)) + formatted("<text x='%.1f' y='%.1f' class='end'>%g</text>", kLeft - 6, y(e) + 4, std::pow(10, e - 9));
+    out += formatted("<text x='%.0f' y='%.0f' class='end'>operations per byte</text><text x='4' y='12'>G operations/s</text>", kWidth - 4, kHeight - 4);
     out += roof("arithmetic", ceilings_.operations_per_s);
     if (ceilings_.byte_operations_per_s > 0) out += roof("products of bytes", ceilings_.byte_operations_per_s);
     for (const Ceilings::Level& level : ceilings_.levels) out += slope(level);
     each_point([&](const ProfiledLaunch& l, double intensity, double rate) {
       const double share = static_cast<double>(l.min_ns) / static_cast<double>(std::max<uint64_t>(profile_.min_ns(), 1));
-      out += format("<circle cx='%.1f' cy='%.1f' r='%.1f' fill='%s' fill-opacity='.6'><title>", x(std::log10(intensity)), y(std::log10(rate)),
+      out += formatted("<circle cx='%.1f' cy='%.1f' r='%.1f' fill='%s' fill-opacity='.6'><title>", x(std::log10(intensity)), y(std::log10(rate)),
                     2 + 30 * std::sqrt(std::min(share, 1.0)) / 2, colours.of(l.op).c_str()) + tip(l) + "</title></circle>";
     });
     return out + "</svg>";
@@ -97,11 +89,11 @@ class Roofline {
     return (kHeight - kBottom) * (1 - (std::clamp(exponent, y_.low, y_.high) - y_.low) / (y_.high - y_.low)) + 4;
   }
   static std::string line(const char* kind, double x1, double y1, double x2, double y2) {
-    return format("<line class='%s' x1='%.1f' y1='%.1f' x2='%.1f' y2='%.1f'/>", kind, x1, y1, x2, y2);
+    return formatted("<line class='%s' x1='%.1f' y1='%.1f' x2='%.1f' y2='%.1f'/>", kind, x1, y1, x2, y2);
   }
   std::string roof(const char* name, double rate) const {
     const double at = y(std::log10(rate));
-    return line("roof", x(x_.low), at, x(x_.high), at) + format("<text x='%.0f' y='%.1f' class='end'>%s %.0f</text>", kWidth - 12, at - 4, name, rate / 1e9);
+    return line("roof", x(x_.low), at, x(x_.high), at) + formatted("<text x='%.0f' y='%.1f' class='end'>%s %.0f</text>", kWidth - 12, at - 4, name, rate / 1e9);
   }
   // What a level gives: rate = intensity * bandwidth, from the bottom of the plot to the roof.
   std::string slope(const Ceilings::Level& level) const {
@@ -109,7 +101,7 @@ class Roofline {
     const double begin = std::max(x_.low, y_.low - bandwidth), end = std::min(x_.high, top - bandwidth);
     if (begin >= end) return "";
     return line("roof", x(begin), y(begin + bandwidth), x(end), y(end + bandwidth)) +
-           format("<text x='%.1f' y='%.1f'>%s %.0f GB/s</text>", x(begin) + 4, y(begin + bandwidth) - 6, level.name.c_str(), level.bytes_per_s / 1e9);
+           formatted("<text x='%.1f' y='%.1f'>%s %.0f GB/s</text>", x(begin) + 4, y(begin + bandwidth) - 6, level.name.c_str(), level.bytes_per_s / 1e9);
   }
 
   const Profile& profile_;
@@ -136,9 +128,9 @@ std::string time_line(const Profile& profile, Colours& colours) {
   const Span span = span_of(profile);
   size_t threads = 0, bars = 0;
   for (const ProfiledLaunch& l : profile.launches) threads = std::max(threads, l.moments.size());
-  std::string out = format("<svg viewBox='0 0 %.0f %.0f' role='img'><title>time line</title>", kWidth, kRow * static_cast<double>(threads) + 20);
+  std::string out = formatted("<svg viewBox='0 0 %.0f %.0f' role='img'><title>time line</title>", kWidth, kRow * static_cast<double>(threads) + 20);
   const auto at = [&](uint64_t t) { return kLeft + static_cast<double>(t - span.begin) / span.ns() * (kWidth - kLeft - 10); };
-  for (size_t w = 0; w < threads; ++w) out += format("<text x='0' y='%.1f'>thread %zu</text>", kRow * static_cast<double>(w) + 16, w);
+  for (size_t w = 0; w < threads; ++w) out += formatted("<text x='0' y='%.1f'>thread %zu</text>", kRow * static_cast<double>(w) + 16, w);
   for (const ProfiledLaunch& l : profile.launches)
     for (size_t w = 0; w < l.moments.size() && bars < kMostBars; ++w) {
       const MlcProfileMoments& m = l.moments[w];
@@ -146,13 +138,13 @@ std::string time_line(const Profile& profile, Colours& colours) {
       const auto bar = [&](uint64_t from, uint64_t to, const std::string& fill) {
         if (to <= from) return;
         ++bars;
-        out += format("<rect x='%.2f' y='%.1f' width='%.2f' height='20' fill='%s'><title>", at(from), kRow * static_cast<double>(w) + 2, at(to) - at(from), fill.c_str()) +
-               html(l.name) + format(": %.1f us</title></rect>", static_cast<double>(to - from) / 1e3);
+        out += formatted("<rect x='%.2f' y='%.1f' width='%.2f' height='20' fill='%s'><title>", at(from), kRow * static_cast<double>(w) + 2, at(to) - at(from), fill.c_str()) +
+               html(l.name) + formatted(": %.1f us</title></rect>", static_cast<double>(to - from) / 1e3);
       };
       bar(m.begin, m.done, colours.of(l.op));
       bar(m.done, m.left, "#ccc");
     }
-  out += format("<text x='%.0f' y='%.1f'>0</text><text x='%.0f' y='%.1f' class='end'>%.3f ms</text></svg>", kLeft, kRow * static_cast<double>(threads) + 14,
+  out += formatted("<text x='%.0f' y='%.1f'>0</text><text x='%.0f' y='%.1f' class='end'>%.3f ms</text></svg>", kLeft, kRow * static_cast<double>(threads) + 14,
                 kWidth - 10, kRow * static_cast<double>(threads) + 14, span.ns() / 1e6);
   return out + (bars == kMostBars ? "<p>The first launches only." : "");
 }
@@ -162,12 +154,12 @@ std::string table(const Profile& profile, const Ceilings& ceilings) {
                     "<th>parts<th>threads<th>waited, us</thead><tbody>\n";
   for (const ProfiledLaunch& l : profile.launches) {
     const double ns = static_cast<double>(std::max<uint64_t>(l.min_ns, 1)), share = l.share_of_roof(ceilings);
-    out += "<tr><td>" + html(l.name) + "<td>" + html(l.op) + format("<td>%.2f<td>%.2f", static_cast<double>(l.min_ns) / 1e3, static_cast<double>(l.median_ns) / 1e3);
-    out += l.operations == MLC_NOT_KNOWN ? "<td>" : format("<td>%.2f", l.all_operations() / ns);
-    out += l.knows_work() ? format("<td>%.2f", l.all_bytes() / ns) : "<td>";
-    out += l.knows_work() && l.all_bytes() > 0 ? format("<td>%.2f", l.all_operations() / l.all_bytes()) : "<td>";
-    out += share < 0 ? "<td>" : format("<td>%.1f", 100 * share);
-    out += format("<td>%llu<td>%u<td>%.2f\n", static_cast<unsigned long long>(l.tiles), l.threads, static_cast<double>(l.waited_ns) / 1e3);
+    out += "<tr><td>" + html(l.name) + "<td>" + html(l.op) + formatted("<td>%.2f<td>%.2f", static_cast<double>(l.min_ns) / 1e3, static_cast<double>(l.median_ns) / 1e3);
+    out += l.operations == MLC_NOT_KNOWN ? "<td>" : formatted("<td>%.2f", l.all_operations() / ns);
+    out += l.knows_work() ? formatted("<td>%.2f", l.all_bytes() / ns) : "<td>";
+    out += l.knows_work() && l.all_bytes() > 0 ? formatted("<td>%.2f", l.all_operations() / l.all_bytes()) : "<td>";
+    out += share < 0 ? "<td>" : formatted("<td>%.1f", 100 * share);
+    out += formatted("<td>%llu<td>%u<td>%.2f\n", static_cast<unsigned long long>(l.tiles), l.threads, static_cast<double>(l.waited_ns) / 1e3);
   }
   return out + "</tbody></table>";
 }
@@ -212,12 +204,12 @@ std::string profile_trace(const Profile& profile) {
       if (m.left == 0) continue;
       const auto event = [&](const std::string& name, const std::string& kind, uint64_t from, uint64_t to) {
         out += ",\n{\"name\":" + quoted(name) + ",\"cat\":" + quoted(kind) +
-               format(",\"ph\":\"X\",\"pid\":1,\"tid\":%zu,\"ts\":%.3f,\"dur\":%.3f", w, static_cast<double>(from - span.begin) / 1e3,
+               formatted(",\"ph\":\"X\",\"pid\":1,\"tid\":%zu,\"ts\":%.3f,\"dur\":%.3f", w, static_cast<double>(from - span.begin) / 1e3,
                       static_cast<double>(to - from) / 1e3);
       };
       event(l.name, l.op, m.begin, m.done);
-      out += ",\"args\":{\"function\":" + quoted(l.function) + format(",\"parts\":%llu", static_cast<unsigned long long>(l.tiles));
-      if (l.operations != MLC_NOT_KNOWN) out += format(",\"operations\":%llu", static_cast<unsigned long long>(l.operations));
+      out += ",\"args\":{\"function\":" + quoted(l.function) + formatted(",\"parts\":%llu", static_cast<unsigned long long>(l.tiles));
+      if (l.operations != MLC_NOT_KNOWN) out += formatted(",\"operations\":%llu", static_cast<unsigned long long>(l.operations));
       out += "}}";
       if (m.left == m.done) continue;
       event("waits", "wait", m.done, m.left);

@@ -15,7 +15,7 @@ std::string why(const TinyCubin& cubin) {
   return read.ok() ? "" : read.status().text();
 }
 
-gpu::Entry entry(const char* name, uint32_t shared = 0) {
+gpu::Entry cubin_entry(const char* name, uint32_t shared = 0) {
   gpu::Entry e;
   e.name = name;
   e.shared_bytes = shared;
@@ -55,13 +55,13 @@ TEST_CASE("cubins that want more than we give, or have what we do not know, are 
 
 TEST_CASE("a cubin is compared with what its module says") {
   const TinyCubin cubin{.architecture = 90, .entries = {{"add", 0}, {"sum", 1536}}};
-  const gpu::Entry add = entry("add"), sum = entry("sum", 512), other = entry("mul");
+  const gpu::Entry add = cubin_entry("add"), sum = cubin_entry("sum", 512), other = cubin_entry("mul");
   const auto check = [&](uint32_t architecture, std::vector<const gpu::Entry*> entries) { return gpu::check_cubin(cubin.bytes(), architecture, entries); };
   CHECK(check(90, {&add, &sum}).ok());  // the system's KiB is not ours
   CHECK(check(86, {&add, &sum}).text().find("sm_90") != std::string::npos);
   CHECK(!check(90, {&add}).ok());
   CHECK(!check(90, {&add, &other}).ok());
-  const gpu::Entry larger = entry("sum", 1024);
+  const gpu::Entry larger = cubin_entry("sum", 1024);
   CHECK(!check(90, {&add, &larger}).ok());
 }
 
