@@ -1,0 +1,129 @@
+"""What install/packages.sh makes, installed into two bare Debian roots, where the tutorial is followed; then the wheel with the
+packager in a third.
+
+    packages_test.py BUILD
+
+Two roots: the builder has all packages, and what compiles C; the edge has the runtime alone. Says `skipped: REASON` (exit 77) without root's rights,
+debootstrap, or a mirror of Debian.
+"""
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pages
+
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+RELEASE = "bookworm"
+COMPILERS = ["cmake", "g++", "make", "pkg-config"]
+MOST = {"mlrt": 4 << 20, "mlrt-dev": 1 << 20, "mlpack": 10 << 20}  # bytes of a package
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(77)
+
+
+def run(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=1200, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{shlex.join(map(str, command))}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class Root:
+    """A Debian of its own. The folder of homes is seen by every root, at the same place."""
+
+    def __init__(self, folder, homes, name):
+        self.folder, self.home, self.homes = folder, homes / name, homes
+        self.home.mkdir()
+
+    def command(self, command, variables):
+        """In a namespace of mounts and of processes, with /proc, devices and the homes."""
+        inside = self.folder / self.homes.relative_to("/")
+        inside.mkdir(parents=True, exist_ok=True)
+        mounts = "; ".join(f"mount {options} {shlex.quote(str(at))}" for options, at in [
+            ("-t proc proc", self.folder / "proc"), ("--rbind /dev", self.folder / "dev"), (f"--bind {shlex.quote(str(self.homes))}", inside)])
+        settings = [f"{name}={value}" for name, value in variables.items()]
+        return ["unshare", "-mpf", "sh", "-euc", f'{mounts}; exec chroot "$@"', "sh", self.folder, "env", "-i", *settings, *command]
+
+    def run(self, *command, code=0):
+        variables = {"PATH": f"{self.homes}/stand-ins:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.home, "LANG": "C.UTF-8", "EDGE": self.homes / "edge"}
+        inner = ["sh", "-c", 'cd "$HOME" && exec "$@"', "sh", *command]
+        done = subprocess.run([str(part) for part in self.command(inner, variables)], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=900)
+        if done.returncode != code:
+            raise AssertionError(f"{shlex.join(map(str, command))}: exit {done.returncode}, expected {code}\n{done.stdout}{done.stderr}")
+        return done
+
+    def needs(self, *packages):
+        self.run("apt-get", "-qq", "-o", "APT::Sandbox::User=", "install", "-y", "--no-install-recommends", *packages)
+
+    def install(self, packages):
+        """Their dependencies from Debian, themselves by dpkg."""
+        names = {package.name.split("_")[0] for package in packages}
+        wanted = set()
+        for package in packages:
+            shutil.copy(package, self.home)
+            depends = run("dpkg-deb", "-f", package, "Depends")
+            wanted |= {entry.split()[0] for entry in depends.replace("\n", " ").split(",")} - names
+        self.needs(*sorted(wanted))
+        self.run("dpkg", "-i", *(package.name for package in packages))
+
+
+def mirror():
+    found = run("apt-get", "indextargets", "--format", "$(SITE)", f"Codename: {RELEASE}", "Component: main").split()
+    return os.environ.get("MLC_DEBIAN_MIRROR") or (found[0] if found else skip(f"apt has no list of {RELEASE}'s packages"))
+
+
+def bare_roots(work, names):
+    homes = work / "homes"
+    homes.mkdir()
+    pages.with_scp(homes / "stand-ins")
+    first, *others = [Root(work / name, homes, name) for name in names]
+    try:
+        run("debootstrap", "--variant=minbase", RELEASE, first.folder, mirror())
+    except AssertionError as failure:
+        skip(f"no bare Debian can be made: {str(failure).strip().splitlines()[-1]}")
+    for other in others:
+        run("cp", "-a", first.folder, other.folder)
+    return [first, *others]
+
+
+def the_tutorial_can_be_followed(builder, edge, packages):
+    by_name = {package.name.split("_")[0]: package for package in packages}
+    assert set(by_name) == set(MOST), by_name
+    for name, package in by_name.items():
+        size = package.stat().st_size
+        print(f"      {name}: {size} bytes")
+        assert size < MOST[name], (name, size)
+    builder.install(packages)
+    builder.needs(*COMPILERS)
+    edge.install([by_name["mlrt"]])
+    pages.follow("tutorial.md", {"builder": builder, "edge": edge}, 8, has_module=lambda name: False)
+    builder.run("dpkg", "--purge", "mlrt-dev", "mlpack", "mlrt")
+    left = builder.run("find", "/usr", "-name", "*mlrt*", "-o", "-name", "*mlpack*").stdout
+    assert not left, left
+
+
+def main():
+    if os.geteuid() != 0:
+        skip("bare roots need root's rights")
+    for program in ("debootstrap", "unshare", "chroot", "dpkg-deb"):
+        if not shutil.which(program):
+            skip(f"{program} is not installed")
+    os.umask(0o022)
+    work = pathlib.Path(tempfile.mkdtemp(prefix="mlc-packages-"))
+    try:
+        made = run(pages.ROOT / "install/packages.sh", "--build", BUILD, "--out", work / "packages").split()
+        builder, edge = bare_roots(work, ["builder", "edge"])
+        the_tutorial_can_be_followed(builder, edge, [pathlib.Path(path) for path in made])
+        print("ok    the tutorial can be followed with packages in bare Debian roots")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
