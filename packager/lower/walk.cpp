@@ -258,32 +258,34 @@ void Walk::serial(size_t l) {
 void Walk::lanes(size_t l) {
   const Part part = part_of(steps_[l].dim);
   const auto inner = inner_points(l, part.range);
-  if (!inner) return vectors(l, part);
+  if (!inner) return vectors(l, part, false);
   const bool repeats = may_repeat() && steps_[l].how->tail == Tail::Narrow && steps_[l].how->count == 1;
-  const auto between = [&](const Range& range) {
+  const auto between = [&](const Range& range, bool is_whole) {
     if (range.begin->is_const() && range.end->is_const() && range.begin->i >= range.end->i) return;
     s_.scoped([&] {
       inner_ = true;
       repeats_from_ = repeats ? range.begin : nullptr;
-      vectors(l, {range, 1, 1});
+      vectors(l, {range, 1, 1}, is_whole);
       repeats_from_ = nullptr;
       inner_ = false;
     });
   };
   if (!has_masked_borders(l)) {
     border(l, part.range.begin, inner->begin);
-    between(*inner);
+    between(*inner, false);
     return border(l, inner->end, part.range.end);
   }
-  // All vectors begin where they would without borders.
+  // All vectors begin where they would without borders: what is left over is in the last part alone.
   const auto [lo, hi] = part.range;
   const Expr* size = ctx_.integer(steps_[l].how->step * steps_[l].how->count);
-  const Expr* first = k_.b.let(ctx_.min(ctx_.add(lo, ctx_.mul(ctx_.ceildiv(ctx_.sub(inner->begin, lo), size), size)), hi));
-  const Expr* last = k_.b.let(ctx_.max(ctx_.add(lo, ctx_.mul(ctx_.floordiv(ctx_.sub(inner->end, lo), size), size)), first));
-  vectors(l, {{lo, first}, 1, 1});
-  between({first, last});
+  const auto vectors_to = [&](const Expr* to) { return ctx_.add(lo, ctx_.mul(ctx_.floordiv(ctx_.max(ctx_.sub(to, lo), ctx_.integer(0)), size), size)); };
+  const Expr* begun = ctx_.add(lo, ctx_.mul(ctx_.ceildiv(ctx_.sub(inner->begin, lo), size), size));
+  const Expr* first = k_.b.let(ctx_.min(begun, vectors_to(hi)));
+  const Expr* last = k_.b.let(ctx_.max(vectors_to(inner->end), first));
+  vectors(l, {{lo, first}, 1, 1}, true);
+  between({first, last}, true);
   repeats_from_ = repeats ? lo : nullptr;
-  vectors(l, {{last, hi}, 1, 1});
+  vectors(l, {{last, hi}, 1, 1}, false);
   repeats_from_ = nullptr;
 }
 
@@ -296,7 +298,7 @@ void Walk::border(size_t l, const Expr* from, const Expr* to) {
   s_.with_for(d, whole, to, 1, [&] { columns(l, 1, 1, nullptr); });
 }
 
-void Walk::vectors(size_t l, const Part& part) {
+void Walk::vectors(size_t l, const Part& part, bool is_whole) {
   const auto [d, how] = steps_[l];
   const Expr *lo = part.range.begin, *hi = part.range.end;
   const int64_t size = how->step * how->count;
@@ -304,9 +306,10 @@ void Walk::vectors(size_t l, const Part& part) {
   // Where a part begins at a multiple of the width, the extent alone says what is left over, in the last part.
   const bool aligned = part.align % size == 0;
   const auto whole = [&](const Expr* points) { return ctx_.mul(ctx_.floordiv(points, width), width); };
-  const Expr* from = k_.b.let(aligned ? whole(d->extent) : ctx_.add(lo, whole(ctx_.max(ctx_.sub(hi, lo), ctx_.integer(0)))));
+  const Expr* from = is_whole ? hi : k_.b.let(aligned ? whole(d->extent) : ctx_.add(lo, whole(ctx_.max(ctx_.sub(hi, lo), ctx_.integer(0)))));
   const Expr* end = aligned && hi != d->extent ? k_.b.let(ctx_.min(hi, from)) : from;
   s_.with_for(d, lo, end, size, [&, how = how] { columns(l, static_cast<unsigned>(how->step), how->count, nullptr); });
+  if (is_whole) return;
   std::optional<int64_t> rest;
   if (aligned && d->extent->is_const()) rest = d->extent->i % size;
   else if (lo->is_const() && hi->is_const()) rest = std::max<int64_t>(hi->i - lo->i, 0) % size;

@@ -125,7 +125,7 @@ class Walk : public Stage {
   void serial(size_t l);
   // ---- vectors ----
   void lanes(size_t l);
-  void vectors(size_t l, const Part& part);
+  void vectors(size_t l, const Part& part, bool is_whole);  // is_whole: it has no rest
   void border(size_t l, const ir::Expr* from, const ir::Expr* to);
   void again(size_t l, const ir::Expr* from, const ir::Expr* to, std::optional<int64_t> rest);
   void rest_of_lanes(size_t l, const ir::Expr* from, const ir::Expr* to, std::optional<int64_t> rest);
