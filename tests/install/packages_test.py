@@ -19,6 +19,8 @@ import pages
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 RELEASE = "bookworm"
 COMPILERS = ["cmake", "g++", "make", "pkg-config"]
+MOST_OF_WHEEL = 64 << 20
+NOT_THERE = 3  # an exit code of mlpack
 MOST = {"mlrt": 4 << 20, "mlrt-dev": 1 << 20, "mlpack": 10 << 20}  # bytes of a package
 
 
@@ -108,6 +110,46 @@ def the_tutorial_can_be_followed(builder, edge, packages):
     assert not left, left
 
 
+def wheels(work):
+    """Those of the packager and of the runtime, and numpy; empty, with a line, where PyPI has nothing."""
+    folder = work / "homes/wheels"
+    for script in ("packager/build_wheel.sh --build " + shlex.quote(str(BUILD)), "python/build_wheel.sh --libraries " + shlex.quote(str(BUILD / "lib"))):
+        done = subprocess.run(f"bindings/{script} --out {shlex.quote(str(folder))}", shell=True, cwd=pages.ROOT, capture_output=True, text=True)
+        if done.returncode == 77:
+            print(done.stdout.strip().splitlines()[-1])
+            return []
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "not manylinux" not in done.stderr, done.stderr
+    run(sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--dest", folder, "numpy")
+    return sorted(folder.iterdir())
+
+
+ANSWER = """
+import mlrt
+model = mlrt.open("digits.mlc")
+print(model("photo_3.jpg"))
+"""
+
+
+def the_wheels_build_and_answer(root, found):
+    for wheel in found:
+        print(f"      {wheel.name}: {wheel.stat().st_size} bytes")
+    packager = next(wheel for wheel in found if wheel.name.startswith("mlrt_packager"))
+    assert packager.stat().st_size < MOST_OF_WHEEL, packager
+    root.needs("python3-venv")
+    root.run("python3", "-m", "venv", "env")
+    root.run("env/bin/pip", "install", "--quiet", "--no-index", "--find-links", root.homes / "wheels", "mlrt", "mlrt-packager")
+    digits = pages.ROOT / "examples/digits"
+    for file in (digits / "digits.onnx", digits / "pipeline.json", digits / "labels.txt", digits / "images/photo_3.jpg"):
+        shutil.copy(file, root.home)
+    root.run("env/bin/mlpack", "build", "digits.onnx", "--pipeline", "pipeline.json", "--target", "all", "-o", "digits.mlc")
+    (root.home / "answer.py").write_text(ANSWER)
+    answer = root.run("env/bin/python", "answer.py").stdout
+    assert "'3'" in answer, answer
+    assert root.run("env/bin/python", "-m", "mlrt_packager", "--version").stdout.startswith("mlpack "), "no version"
+    root.run("env/bin/mlpack", "push", "digits.mlc", "localhost/x:1", code=NOT_THERE)
+
+
 def main():
     if os.geteuid() != 0:
         skip("bare roots need root's rights")
@@ -118,9 +160,12 @@ def main():
     work = pathlib.Path(tempfile.mkdtemp(prefix="mlc-packages-"))
     try:
         made = run(pages.ROOT / "install/packages.sh", "--build", BUILD, "--out", work / "packages").split()
-        builder, edge = bare_roots(work, ["builder", "edge"])
+        builder, edge, python = bare_roots(work, ["builder", "edge", "python"])
         the_tutorial_can_be_followed(builder, edge, [pathlib.Path(path) for path in made])
         print("ok    the tutorial can be followed with packages in bare Debian roots")
+        if found := wheels(work):
+            the_wheels_build_and_answer(python, found)
+            print("ok    the wheels build and answer in a bare Debian root with Python")
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
