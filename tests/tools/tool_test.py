@@ -36,7 +36,7 @@ class Tools:
         """`code`: the expected exit code, or a tuple of those that are right. `user`: a number, for root only."""
         identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         done = subprocess.run([*self.wrapper, str(self.bin / program), *map(str, args)], cwd=self.dir, env=self.env,
-                              capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, **identity)
+                              capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL, **identity)
         if done.returncode not in (code if isinstance(code, tuple) else (code,)):
             raise AssertionError(f"{program} {' '.join(map(str, args))}: exit {done.returncode}, expected {code}\n"
                                  f"{done.stdout}{done.stderr}")
