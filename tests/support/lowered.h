@@ -39,7 +39,7 @@ inline nest::Tensor random_tensor(std::mt19937& rng, DType t, std::vector<int64_
   for (int64_t k = 0; k < x.elements(); ++k) {
     ir::Scalar v;
     if (is_float(t)) v.f = ir::round_to(t, static_cast<double>(static_cast<int32_t>(rng() % 2001) - 1000) / 500.0);
-    else v.i = static_cast<int64_t>(rng() % static_cast<uint64_t>(below));
+    else v.i = static_cast<int64_t>(rng() % static_cast<uint64_t>(t == DType::Bool ? 2 : below));
     ir::store_element(t, x.bytes.data(), static_cast<uint64_t>(k), v);
   }
   return x;

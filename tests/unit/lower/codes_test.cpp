@@ -4,6 +4,7 @@
 #include "packager/nest/interpret.h"
 #include "packager/nest/print.h"
 #include "packager/passes/passes.h"
+#include "tests/support/any_schedule.h"
 #include "tests/support/lowered.h"
 #include "tests/support/nests.h"
 
@@ -305,6 +306,7 @@ TEST_CASE("weights of 4 bits with a scale and a zero point per block are decoded
     int64_t m = 20, k = 64, n = 48, block = 16;
     bool free_rows = false, flat_scales = false, columns_last = false, zeros = true;
   };
+  test::ScheduleCounts counts;
   for (const char* target : kTargets)
     for (const Blocks& p : {Blocks{}, Blocks{.m = 1}, Blocks{.m = 29, .free_rows = true, .flat_scales = true}, Blocks{.m = 3, .k = 30, .n = 16, .block = 6, .zeros = false},
                             Blocks{.m = 13, .columns_last = true, .zeros = false}}) {
@@ -344,7 +346,11 @@ TEST_CASE("weights of 4 bits with a scale and a zero point per block are decoded
       CHECK(got.schedules.back().find("decoded") == 0);
       const test::Difference d = test::difference(want->front(), got.outputs.front());
       CHECK(d.error <= 1e-5 * d.largest);
+      test::check_schedules(ctx, net.f, target, {{rows, p.m}}, rng, counts, false, 10);
     }
+  MESSAGE(counts.accepted, " schedules, ", counts.altered, " of them altered, ", counts.refused, " refused");
+  CHECK(counts.altered > 8);
+  CHECK(counts.refused > 24);
 }
 
 TEST_CASE("random convolutions of codes") {

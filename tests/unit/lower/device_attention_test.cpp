@@ -1,6 +1,5 @@
 // Groups of nests on devices: attention whose scores stay in a block, and softmax and norms that passes took apart.
-#include <limits>
-
+#include "tests/support/attention_nests.h"
 #include "tests/support/device_run.h"
 #include "tests/support/nests.h"
 
@@ -8,6 +7,8 @@ using namespace mlc;
 using ir::Expr;
 using ir::Join;
 using ir::Op;
+using test::attention;
+using test::join_all;
 using test::NestMaker;
 
 namespace {
@@ -16,65 +17,6 @@ const targets::Target& device(const char* name) {
   const targets::Target* t = targets::find_target(name);
   REQUIRE(t);
   return *t;
-}
-
-void join_all(nest::Function& f) {
-  for (size_t k = 1; k < f.body.size(); ++k) f.body[k].joins = true;
-}
-
-constexpr double kLowest = -std::numeric_limits<double>::infinity();
-
-// Attention as the passes leave it: causal or under a mask, a quotient behind the second product.
-//   s[h, i, j] = seen ? q*k + bias : -inf; y = sum(part * v) / all
-struct Form {
-  bool causal = false;      // queries are the last of the keys
-  bool window = false;      // and look at the last 20 of them alone
-  bool masked = false;      // `mask` says what is seen
-  bool safe = false;        // rows without keys are zero, not NaN
-  bool checked = false;     // a bias of so many keys as an extent says
-  bool shares = false;      // another statement reads the weights
-  int64_t heads = 2, depth = 8, values = 8;
-};
-
-void attention(NestMaker& m, const Form& form, const Expr* L, const Expr* U) {
-  ir::Context& ctx = m.ctx;
-  const auto f32 = [&](double v) { return ctx.number(v, DType::F32); };
-  const auto temp = [&](const char* name, std::vector<const Expr*> shape) { return m.array(name, DType::F32, std::move(shape), nest::Array::Kind::Temp); };
-  auto H = m.n(form.heads), D = m.n(form.depth), F = m.n(form.values);
-  const uint32_t q = m.array("q", DType::F32, {L, H, D}), k = m.array("k", DType::F32, {U, H, D}), v = m.array("v", DType::F32, {U, H, F});
-  const uint32_t mask = m.array("mask", DType::Bool, {L, U});
-  const uint32_t s = temp("s", {H, L, U}), top = temp("top", {H, L}), part = form.shares ? m.output("part", DType::F32, {H, L, U}) : temp("part", {H, L, U});
-  const uint32_t all = temp("all", {H, L}), y = m.output("y", DType::F32, {L, H, F});
-  const auto row = [&] { return test::Dims{m.dim("h", H), m.dim("i", L), m.dim("j", U)}; };
-  auto d = row();
-  auto e = m.dim("e", D);
-  const Expr* sum = m.fold(Join::Sum, {e}, ctx.binary(Op::Mul, m.load(q, {m.at(d[1]), m.at(d[0]), m.at(e)}), m.load(k, {m.at(d[2]), m.at(d[0]), m.at(e)})));
-  const Expr* score = ctx.binary(Op::Mul, sum, f32(0.35));
-  if (form.checked) {
-    const uint32_t bias = m.array("bias", DType::F32, {ctx.sym(ctx.declare_sym("biased", 0, 4096))});
-    score = ctx.binary(Op::Add, score, ctx.load(bias, {DType::F32, 1}, {m.at(d[2])}, ir::Access::Checked));
-  }
-  const Expr *place = ctx.add(m.at(d[1]), ctx.sub(U, L)), *seen = nullptr;
-  if (form.causal) seen = ctx.binary(Op::Le, m.at(d[2]), place);
-  if (form.window) seen = ctx.logical_and(seen, ctx.binary(Op::Lt, place, ctx.add(m.at(d[2]), m.n(20))));
-  if (form.masked) seen = ctx.logical_and(seen, m.load(mask, {m.at(d[1]), m.at(d[2])}));
-  m.map(d, s, {m.at(d[0]), m.at(d[1]), m.at(d[2])}, seen ? ctx.select(seen, score, f32(kLowest)) : score, "attention");
-  d = row();
-  m.map({d[0], d[1]}, top, {m.at(d[0]), m.at(d[1])}, m.fold(Join::Max, {d[2]}, m.load(s, {m.at(d[0]), m.at(d[1]), m.at(d[2])})));
-  d = row();
-  const Expr* largest = m.load(top, {m.at(d[0]), m.at(d[1])});
-  const Expr* power = ctx.unary(Op::Exp, ctx.binary(Op::Sub, m.load(s, {m.at(d[0]), m.at(d[1]), m.at(d[2])}), largest));
-  m.map(d, part, {m.at(d[0]), m.at(d[1]), m.at(d[2])}, form.safe ? ctx.select(ctx.binary(Op::Eq, largest, f32(kLowest)), f32(0), power) : power);
-  d = row();
-  m.map({d[0], d[1]}, all, {m.at(d[0]), m.at(d[1])}, m.fold(Join::Sum, {d[2]}, m.load(part, {m.at(d[0]), m.at(d[1]), m.at(d[2])})));
-  d = row();
-  auto f = m.dim("f", F);
-  sum = m.fold(Join::Sum, {d[2]}, ctx.binary(Op::Mul, m.load(part, {m.at(d[0]), m.at(d[1]), m.at(d[2])}), m.load(v, {m.at(d[2]), m.at(d[0]), m.at(f)})));
-  const Expr* total = m.load(all, {m.at(d[0]), m.at(d[1])});
-  const Expr* mean = ctx.binary(Op::Div, sum, total);
-  if (form.safe) mean = ctx.select(ctx.binary(Op::Eq, total, f32(0)), f32(0), mean);
-  m.map({d[1], d[0], f}, y, {m.at(d[1]), m.at(d[0]), m.at(f)}, mean, "mix");
-  join_all(m.f);
 }
 
 // Random numbers; keys from `first` on are seen, of even queries only where `some`.
@@ -152,7 +94,7 @@ TEST_CASE("attention of extents that only the run knows, one and none among them
 TEST_CASE("keys that a query may not see: behind it, before its window, where a mask says so; queries that see none") {
   for (int k = 0; k < 8; ++k) {
     CAPTURE(k);
-    const Form form{.causal = k % 2 == 0, .window = k == 2 || k == 6, .masked = k % 4 != 0, .safe = k >= 4};
+    const test::AttentionForm form{.causal = k % 2 == 0, .window = k == 2 || k == 6, .masked = k % 4 != 0, .safe = k >= 4};
     ir::Context ctx;
     NestMaker m(ctx);
     attention(m, form, m.n(70), m.n(75));
