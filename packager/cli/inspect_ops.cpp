@@ -152,6 +152,7 @@ std::string program_lines(const Method& method) {
   };
   add(method.inputs, "in");
   add(method.outputs, "out");
+  add(method.state, "state");
   add(method.core_inputs, "core in");
   add(method.core_outputs, "core out");
   return line("program", method.name) + extent_lines(method) + compile::interface_lines(ports);

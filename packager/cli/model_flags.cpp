@@ -60,6 +60,16 @@ Result<compile::GivenShape> parse_shape(const std::string& text) {
   return given;
 }
 
+// "h=hn", "past.*=present.*"
+Result<compile::StatePair> parse_state(const std::string& text) {
+  const size_t equals = text.find('=');
+  compile::StatePair pair{text.substr(0, equals), equals == std::string::npos ? std::string() : text.substr(equals + 1)};
+  const auto stars = [](const std::string& name) { return std::count(name.begin(), name.end(), '*'); };
+  if (pair.input.empty() || pair.output.empty()) return Status(Code::Usage, "--state '" + text + "' is not INPUT=OUTPUT");
+  if (stars(pair.input) < stars(pair.output)) return Status(Code::Usage, "--state '" + text + "': the output has more '*' than the input, which say what they stand for");
+  return pair;
+}
+
 // "none" or a number of bytes
 Result<uint64_t> parse_derived(const std::string& text) {
   uint64_t bytes = 0;
@@ -126,13 +136,13 @@ Result<std::vector<const targets::Target*>> targets_named(const std::vector<std:
 }
 
 std::string to_text(const ModelFlags& flags) {
-  return Json({{"dim", flags.dims}, {"shape", flags.shapes}, {"feed", flags.fed}, {"forms", flags.forms}, {"precision", flags.precision}, {"derived", flags.derived}}).print();
+  return Json({{"dim", flags.dims}, {"shape", flags.shapes}, {"feed", flags.fed}, {"state", flags.states}, {"forms", flags.forms}, {"precision", flags.precision}, {"derived", flags.derived}}).print();
 }
 
 Result<ModelFlags> flags_of_text(std::string_view text) {
   MLC_ASSIGN(const JsonDocument document, parse_json(text, "the options of the program", {.bytes = 64 << 10, .depth = 4, .values = 1 << 14}));
   ModelFlags flags;
-  for (const auto& [key, list] : {std::pair("dim", &flags.dims), {"shape", &flags.shapes}, {"feed", &flags.fed}})
+  for (const auto& [key, list] : {std::pair("dim", &flags.dims), {"shape", &flags.shapes}, {"feed", &flags.fed}, {"state", &flags.states}})
     if (const JsonValue* found = document.root().find(key))
       for (const JsonValue& item : found->items()) list->emplace_back(item.text());
   for (const auto& [key, word] : {std::pair("forms", &flags.forms), {"precision", &flags.precision}, {"derived", &flags.derived}})
@@ -144,6 +154,7 @@ void add_interface_flags(const Command& command, ModelFlags& flags) {
   command.add_option("--dim", flags.dims, "bounds of a free extent, NAME=LOW..HIGH, or NAME=VALUE to freeze it");
   command.add_option("--shape", flags.shapes, "the shape of an input, NAME=[N,3], where the model does not tell it: numbers, and names of free extents");
   command.add_option("--feed", flags.fed, "name of an initializer (an input with a default, a weight) that becomes an input, without a default");
+  command.add_option("--state", flags.states, "INPUT=OUTPUT: what a session keeps between runs, zeros in the first: past.*=present.* for all of a pattern");
 }
 
 Result<compile::InterfaceChoices> interface_of(const ModelFlags& flags) {
@@ -156,6 +167,10 @@ Result<compile::InterfaceChoices> interface_of(const ModelFlags& flags) {
   for (const std::string& text : flags.dims) {
     MLC_ASSIGN(compile::DimBound bound, parse_dim(text));
     choices.dims.push_back(std::move(bound));
+  }
+  for (const std::string& text : flags.states) {
+    MLC_ASSIGN(compile::StatePair pair, parse_state(text));
+    choices.states.push_back(std::move(pair));
   }
   return choices;
 }

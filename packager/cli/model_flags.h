@@ -12,7 +12,7 @@ namespace mlc::cli {
 
 struct ModelFlags {
   std::string path;
-  std::vector<std::string> dims, shapes, fed, operator_folders;
+  std::vector<std::string> dims, shapes, fed, states, operator_folders;
   std::string forms = "all", precision = "f32", derived;
 };
 // What decides how the model is compiled, besides the model.
@@ -27,7 +27,7 @@ Status apply(const ModelFlags& flags, compile::BuildOptions& options);
 
 // Of --target, each once; Usage names all that are unknown.
 Result<std::vector<const targets::Target*>> targets_named(const std::vector<std::string>& names);
-// What build and check take alike: --dim, --shape, --feed.
+// What build and check take alike: --dim, --shape, --feed, --state.
 void add_interface_flags(const Command& command, ModelFlags& flags);
 Result<compile::InterfaceChoices> interface_of(const ModelFlags& flags);
 

@@ -13,6 +13,7 @@
 #include "packager/compile/golden/golden.h"
 #include "packager/compile/source/golden_chunks.h"
 #include "packager/compile/source/sources.h"
+#include "packager/compile/source/states.h"
 #include "packager/compile/programs.h"
 #include "packager/compile/recent_code.h"
 #include "packager/compile/stored_program.h"
@@ -139,6 +140,7 @@ class Build {
     for (const SourceModel& source : sources_.models) {
       auto bare = expand_model(ctx_, *library_, source.model, source.program);
       if (!bare.ok()) return sources_.are_named ? std::move(bare).status().note("program '" + source.program + "'") : std::move(bare).status();
+      if (programs_.empty()) MLC_RETURN_IF_ERROR(pair_states(options_.interface.states, *bare));
       programs_.push_back({.function = std::move(*bare)});
     }
     MLC_ASSIGN(std::vector<nest::Function> pipelines, expand_pipelines(ctx_, *library_, sources_.programs(), sources_.pipelines));
@@ -166,6 +168,7 @@ class Build {
       if (!options.none) options.work = work;
       options.tolerance = options_.tolerance;
       options.progress = counted("golden vectors of " + program.function.name, "steps");
+      const FirstRun first(program.function);
       auto golden = make_golden(program.function, options);
       if (!golden.ok()) return std::move(golden).status().note(program.function.name);
       program.golden = std::move(golden).value();

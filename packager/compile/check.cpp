@@ -5,6 +5,7 @@
 
 #include "packager/compile/expand.h"
 #include "packager/compile/source/sources.h"
+#include "packager/compile/source/states.h"
 #include "packager/compile/programs.h"
 #include "targets/target.h"
 
@@ -254,6 +255,7 @@ Result<CheckReport> check(const CheckOptions& options) {
       report.problem = std::move(function).status();
       return report;
     }
+    if (programs.empty()) MLC_RETURN_IF_ERROR(pair_states(options.interface.states, *function));
     const auto extents = typical_extents(*function);
     describe_ports(*function, sources.models.size() > 1 || sources.are_named ? source.program + "." : "", report);
     count_decisions(*function, report);

@@ -81,8 +81,18 @@ format::Method method_of(const nest::Function& function) {
     }
     return ports;
   };
-  method.inputs = ports_of(function.inputs);
-  method.outputs = ports_of(function.outputs);
+  std::vector<uint32_t> inputs, outputs, states;
+  const auto is_state = [&](uint32_t port, uint32_t nest::Function::State::*side) {
+    return std::any_of(function.states.begin(), function.states.end(), [&](const nest::Function::State& s) { return s.*side == port; });
+  };
+  for (uint32_t k = 0; k < function.inputs.size(); ++k)
+    if (!is_state(k, &nest::Function::State::input)) inputs.push_back(function.inputs[k]);
+  for (uint32_t k = 0; k < function.outputs.size(); ++k)
+    if (!is_state(k, &nest::Function::State::output)) outputs.push_back(function.outputs[k]);
+  for (const nest::Function::State& s : function.states) states.push_back(function.inputs[s.input]);
+  method.inputs = ports_of(inputs);
+  method.outputs = ports_of(outputs);
+  method.state = ports_of(states);
   return method;
 }
 

@@ -6,7 +6,7 @@
 
 namespace mlc::compile {
 
-// Symbols become the method's dims. An extent that follows from them is written as an expression over their names where
+// Ports are the inputs and outputs that are no states; `state` lists these by their inputs. Symbols become the method's dims. An extent that follows from them is written as an expression over their names where
 // the manifest's grammar can say it, else as a dim of its own ("<port>.<axis>") that only the plan knows how to compute; so is one that only the run tells.
 format::Method method_of(const nest::Function& function);
 

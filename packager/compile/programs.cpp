@@ -32,7 +32,7 @@ Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs,
   passes::Parts parts;
   for (Program& program : programs) {
     program.method = method_of(program.function);
-    if (const ir::Sym* rows = nest::independent_rows(ctx, program.function)) {
+    if (const ir::Sym* rows = program.function.states.empty() ? nest::independent_rows(ctx, program.function) : nullptr) {
       const auto& dims = program.method.dims;
       const auto found = std::find_if(dims.begin(), dims.end(), [&](const format::Dim& d) { return d.name == rows->name; });
       if (found != dims.end()) program.method.batch = static_cast<uint32_t>(found - dims.begin());

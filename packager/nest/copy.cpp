@@ -58,6 +58,7 @@ Function copy_of(const Function& f) {
   out.checks = f.checks;
   out.definitions = f.definitions;
   out.elements = f.elements;
+  out.states = f.states;
   return out;
 }
 

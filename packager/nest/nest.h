@@ -110,6 +110,10 @@ struct Function {
   // Symbols that are elements (row-major) of integer or bool inputs, known as soon as the function is called.
   struct Element { const ir::Sym* sym; uint32_t input; uint64_t element; };  // `input` is an array
   std::vector<Element> elements;
+  // What a model keeps between runs: state `number` of the plan is read as an input, and becomes an output when everything else is done.
+  // Places in `inputs` and `outputs`, whose arrays have equal, constant shapes; kNoArray: only read, only written.
+  struct State { uint32_t number, input, output; };
+  std::vector<State> states;
   // Names of the first `counted` arrays, for those who add more (names.h).
   std::unordered_set<std::string> names;
   size_t counted = 0;

@@ -145,7 +145,7 @@ Status cut_segments(ir::Context& ctx, const std::vector<std::string>& names, Par
   for (size_t k = 0; k < parts.num_whole; ++k) {
     const nest::Function& whole = *parts.segments[k];
     const std::string name = whole.name;
-    if (std::find(names.begin(), names.end(), name) == names.end() || !has_plain_outputs(whole) || whole.body.empty()) continue;
+    if (std::find(names.begin(), names.end(), name) == names.end() || !has_plain_outputs(whole) || whole.body.empty() || !whole.states.empty()) continue;
     if (std::count_if(names.begin(), names.end(), [&](const std::string& n) { return n == name || n.starts_with(name + "."); }) > 1) continue;
     std::vector<size_t> levels = cut_levels(ctx, whole);
     if (levels.back() == 0) continue;

@@ -6,7 +6,7 @@
 //
 // A cut lies between two statements that are not in one launch, where at most twice as many bytes pass on as at the best place
 // near it, or beside a proc, which devices and processors do at very different speeds. Arrays that are stored with padding do not
-// pass, as those of an interface have none.
+// pass, as those of an interface have none. A segment with states is not cut: they stay in the memory of one device.
 #pragma once
 
 #include <string>

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "packager/nest/uses.h"
+#include "packager/passes/state_program.h"
 
 namespace mlc::passes {
 namespace {
@@ -27,6 +28,13 @@ struct Source {
   size_t level = 0;
 };
 
+// Whether it is a segment as it stands.
+bool is_segment(const Function& f) {
+  const auto is_list = [&](uint32_t a) { return f.arrays[a].list_depth > 0; };
+  return std::none_of(f.body.begin(), f.body.end(), [](const Statement& s) { return s.control != nullptr; }) &&
+         std::none_of(f.inputs.begin(), f.inputs.end(), is_list) && std::none_of(f.outputs.begin(), f.outputs.end(), is_list);
+}
+
 bool is_read(const Statement& s) { return s.control && s.control->kind == StepOp::Read; }
 
 class Partitioner {
@@ -34,10 +42,7 @@ class Partitioner {
   Partitioner(ir::Context& ctx, Function function, Parts& parts) : ctx_(ctx), f_(std::move(function)), parts_(parts) {}
 
   Status run(bool is_entry) {
-    const bool is_static = std::none_of(f_.body.begin(), f_.body.end(), [](const Statement& s) { return s.control != nullptr; });
-    const auto is_list = [&](uint32_t a) { return f_.arrays[a].list_depth > 0; };
-    const bool has_lists = std::any_of(f_.inputs.begin(), f_.inputs.end(), is_list) || std::any_of(f_.outputs.begin(), f_.outputs.end(), is_list);
-    if (is_static && !has_lists) {
+    if (is_segment(f_)) {
       parts_.segments.push_back(std::make_unique<Function>(std::move(f_)));
       return ok();
     }
@@ -519,6 +524,7 @@ class Partitioner {
 }  // namespace
 
 Status partition(ir::Context& ctx, nest::Function function, Parts& parts) {
+  if (!function.states.empty() && !is_segment(function)) add_state_program(function, parts);
   return Partitioner(ctx, std::move(function), parts).run(true);
 }
 

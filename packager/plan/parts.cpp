@@ -35,12 +35,20 @@ class Finder {
       }
       k += count;
     }
-    for (const uint32_t output : f_.outputs)
+    for (const uint32_t output : ports())
       if (roots_.insert(output).second) look_at(output);
     return std::move(found_);
   }
 
  private:
+  // Outputs that are no states.
+  std::vector<uint32_t> ports() const {
+    std::vector<uint32_t> arrays;
+    for (size_t k = 0; k < f_.outputs.size(); ++k)
+      if (std::none_of(f_.states.begin(), f_.states.end(), [&](const nest::Function::State& s) { return s.output == k; })) arrays.push_back(f_.outputs[k]);
+    return arrays;
+  }
+
   // Statements in ascending order, each once.
   static void add(std::vector<size_t>& statements, size_t s) {
     if (statements.empty() || statements.back() != s) statements.push_back(s);

@@ -21,6 +21,7 @@ class FunctionWriter {
   FunctionWriter(ir::Context& ctx, const FunctionPlan& plan)
       : ctx_(ctx), plan_(plan), function_(*plan.function), order_(ctx), buffer_of_(function_.arrays.size(), kNone) {
     out_.name = function_.name;
+    number_ports();
     for (const Launch& launch : plan_.launches)
       for (const loop::Param& param : launch.params)
         if (param.role == loop::Role::Array && param.written) writers_.emplace(param.array, &launch);
@@ -47,15 +48,31 @@ class FunctionWriter {
     MLC_RETURN_IF_ERROR(add_arena_buffers());
     MLC_RETURN_IF_ERROR(add_launches());
     MLC_RETURN_IF_ERROR(add_output_copies());
+    MLC_RETURN_IF_ERROR(add_state_copies());
     MLC_RETURN_IF_ERROR(add_checks());
-    for (uint32_t k = 0; k < function_.inputs.size(); ++k) MLC_RETURN_IF_ERROR(add_input_port(k, input_buffers_[k]));
-    for (size_t k = 0; k < function_.outputs.size(); ++k) MLC_RETURN_IF_ERROR(add_output_port(function_.outputs[k], output_buffers_[k]));
+    for (uint32_t k = 0; k < function_.inputs.size(); ++k)
+      if (input_port_[k] != kNone) MLC_RETURN_IF_ERROR(add_input_port(k, input_buffers_[k]));
+    for (size_t k = 0; k < function_.outputs.size(); ++k)
+      if (output_port_[k] != kNone) MLC_RETURN_IF_ERROR(add_output_port(function_.outputs[k], output_buffers_[k]));
     MLC_ASSIGN(out_.arena_bytes, symbol_of(arena_bytes_, "all arrays together"));
     return finished();
   }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
+
+  // Inputs and outputs that are states are no ports.
+  void number_ports() {
+    state_of_output_.assign(function_.outputs.size(), {});
+    state_of_input_.assign(function_.inputs.size(), kNone);
+    for (const nest::Function::State& s : function_.states) {
+      if (s.input != nest::kNoArray) state_of_input_[s.input] = s.number;
+      if (s.output != nest::kNoArray) state_of_output_[s.output].push_back(s.number);
+    }
+    uint32_t inputs = 0, outputs = 0;
+    for (const uint32_t state : state_of_input_) input_port_.push_back(state == kNone ? inputs++ : kNone);
+    for (const auto& states : state_of_output_) output_port_.push_back(states.empty() ? outputs++ : kNone);
+  }
 
   static std::vector<int64_t> results_of(const nest::Step& step, const nest::Program& program) {
     std::vector<int64_t> results;
@@ -97,17 +114,18 @@ class FunctionWriter {
 
   Status bind_symbols() {
     for (uint32_t k = 0; k < function_.inputs.size(); ++k) {
+      if (input_port_[k] == kNone) continue;  // extents of states are constant
       const nest::Array& array = function_.arrays[function_.inputs[k]];
       for (uint32_t axis = 0; axis < array.shape.size(); ++axis) {
         if (array.shape[axis]->op != ir::Op::Sym || symbols_.is_bound(array.shape[axis]->sym)) continue;
-        symbols_.bind_input_axis(array.shape[axis]->sym, k, axis);
+        symbols_.bind_input_axis(array.shape[axis]->sym, input_port_[k], axis);
         check_bounds(array.shape[axis]->sym);
       }
     }
     for (const nest::Function::Element& element : function_.elements) {
       if (symbols_.is_bound(element.sym)) continue;
       const auto input = std::find(function_.inputs.begin(), function_.inputs.end(), element.input) - function_.inputs.begin();
-      symbols_.bind_input_element(element.sym, static_cast<uint32_t>(input), static_cast<uint32_t>(element.element));
+      symbols_.bind_input_element(element.sym, input_port_[static_cast<size_t>(input)], static_cast<uint32_t>(element.element));
       check_bounds(element.sym);
     }
     for (const nest::Function::Definition& definition : function_.definitions)
@@ -178,15 +196,20 @@ class FunctionWriter {
   Status add_interface_buffers() {
     for (uint32_t k = 0; k < function_.inputs.size(); ++k) {
       const uint32_t array = function_.inputs[k];
-      MLC_ASSIGN(const uint32_t buffer, add_array(BufferKind::Input, array, k, 0));
+      const bool is_port = input_port_[k] != kNone;
+      MLC_ASSIGN(const uint32_t buffer, add_array(is_port ? BufferKind::Input : BufferKind::State, array, is_port ? input_port_[k] : state_of_input_[k], 0));
       input_buffers_.push_back(buffer);
       buffer_of_[array] = buffer;
     }
     for (uint32_t k = 0; k < function_.outputs.size(); ++k) {
       const uint32_t array = function_.outputs[k];
-      MLC_ASSIGN(const uint32_t buffer, add_array(BufferKind::Output, array, k, 0));
+      if (output_port_[k] == kNone) {  // what a state becomes lies in the arena until the end
+        output_buffers_.push_back(kNone);
+        continue;
+      }
+      MLC_ASSIGN(const uint32_t buffer, add_array(BufferKind::Output, array, output_port_[k], 0));
       output_buffers_.push_back(buffer);
-      order_.place(buffer, ctx_.integer(0), bytes_of_array(function_.arrays[array]), k);
+      order_.place(buffer, ctx_.integer(0), bytes_of_array(function_.arrays[array]), output_port_[k]);
       // An output that is an input, a constant or an earlier output as well is copied at the end.
       if (buffer_of_[array] == kNone && function_.arrays[array].kind == nest::Array::Kind::Temp)
         buffer_of_[array] = buffer;
@@ -194,7 +217,8 @@ class FunctionWriter {
         copied_outputs_.push_back(k);
     }
     for (const Parts::Part& part : plan_.parts.parts) {
-      const auto output = static_cast<uint32_t>(std::find(function_.outputs.begin(), function_.outputs.end(), part.output) - function_.outputs.begin());
+      const auto place = std::find(function_.outputs.begin(), function_.outputs.end(), part.output) - function_.outputs.begin();
+      const uint32_t output = output_port_[static_cast<size_t>(place)];
       const nest::Array& array = function_.arrays[part.array];
       MLC_ASSIGN(buffer_of_[part.array], add_buffer(BufferKind::OutputPart, array.dtype, bytes_of_array(array), output, 0, part.offset, array_text(part.array)));
       order_.place(buffer_of_[part.array], part.offset, bytes_of_array(array), output);
@@ -224,6 +248,15 @@ class FunctionWriter {
         }
         lives[found->second].last = step;
       }
+    const auto end = static_cast<uint32_t>(plan_.launches.size());
+    for (size_t k = 0; k < function_.outputs.size(); ++k) {  // what states become stays until it is copied to them
+      if (output_port_[k] != kNone) continue;
+      const uint32_t array = function_.outputs[k];
+      if (const auto found = tenant_of.find(&buffer_of_[array]); found != tenant_of.end()) lives[found->second].last = end;
+      if (!is_other_state(k)) continue;
+      tenants.push_back({&parked_[k], function_.arrays[array].dtype, array_text(array)});
+      lives.push_back({bytes_of_array(function_.arrays[array]), end, end, nullptr});
+    }
     arena_bytes_ = place_in_arena(ctx_, lives, plan_.alignment);
     for (size_t k = 0; k < tenants.size(); ++k) {
       MLC_ASSIGN(*tenants[k].buffer, add_buffer(BufferKind::Arena, tenants[k].dtype, lives[k].bytes, 0, 0, lives[k].offset, tenants[k].what));
@@ -295,10 +328,44 @@ class FunctionWriter {
   Status add_output_copies() {
     for (uint32_t k : copied_outputs_) {
       MLC_ASSIGN(const uint32_t source, buffer_of(function_.outputs[k]));
-      const uint32_t after = order_.after({{output_buffers_[k], true}, {source, false}});
-      out_.body.push_back({.op = InstrOp::Copy, .buffers = {output_buffers_[k], source}, .after = after,
-                           .name = "copy to output " + function_.arrays[function_.outputs[k]].name});
+      add_copy(output_buffers_[k], source, "copy to output " + function_.arrays[function_.outputs[k]].name);
     }
+    return ok();
+  }
+
+  // Whether a state becomes what another one was.
+  bool is_other_state(size_t output) const {
+    const auto at = std::find(function_.inputs.begin(), function_.inputs.end(), function_.outputs[output]) - function_.inputs.begin();
+    if (static_cast<size_t>(at) == function_.inputs.size() || state_of_input_[static_cast<size_t>(at)] == kNone) return false;
+    return state_of_output_[output] != std::vector{state_of_input_[static_cast<size_t>(at)]};
+  }
+
+  void add_copy(uint32_t to, uint32_t from, const std::string& name) {
+    const uint32_t after = order_.after({{to, true}, {from, false}});
+    out_.body.push_back({.op = InstrOp::Copy, .buffers = {to, from}, .after = after, .name = name});
+  }
+
+  // Behind all that reads the states; those that others become are put aside before any is overwritten.
+  Status add_state_copies() {
+    for (const auto& [k, buffer] : parked_) {
+      MLC_ASSIGN(const uint32_t source, buffer_of(function_.outputs[k]));
+      add_copy(buffer, source, "put aside " + function_.arrays[function_.outputs[k]].name);
+    }
+    for (size_t k = 0; k < function_.outputs.size(); ++k)
+      for (const uint32_t state : state_of_output_[k]) {
+        const uint32_t array = function_.outputs[k];
+        const auto parked = parked_.find(k);
+        uint32_t source = parked == parked_.end() ? kNone : parked->second;
+        if (source == kNone) {
+          MLC_ASSIGN(source, buffer_of(array));
+        }
+        const auto input = std::find(state_of_input_.begin(), state_of_input_.end(), state) - state_of_input_.begin();
+        uint32_t buffer = static_cast<size_t>(input) < input_buffers_.size() ? input_buffers_[static_cast<size_t>(input)] : kNone;
+        if (buffer == kNone) {
+          MLC_ASSIGN(buffer, add_array(BufferKind::State, array, state, 0));
+        }
+        if (buffer != source) add_copy(buffer, source, "keep " + function_.arrays[array].name);
+      }
     return ok();
   }
 
@@ -326,13 +393,13 @@ class FunctionWriter {
     std::vector<uint32_t> shape;
     for (uint32_t axis = 0; axis < array.shape.size(); ++axis) {
       if (!symbols_.knows(array.shape[axis])) {
-        shape.push_back(symbols_.input_axis(input, axis));
+        shape.push_back(symbols_.input_axis(input_port_[input], axis));
         continue;
       }
       MLC_ASSIGN(const uint32_t symbol, symbol_of(array.shape[axis], "input '" + array.name + "'"));
       shape.push_back(symbol);
     }
-    out_.inputs.push_back({array.name, array.dtype, buffer, std::move(shape), array.list_depth, input});
+    out_.inputs.push_back({array.name, array.dtype, buffer, std::move(shape), array.list_depth, input_port_[input]});
     return ok();
   }
 
@@ -354,6 +421,9 @@ class FunctionWriter {
   SymbolTable symbols_;
   Order order_;
   std::vector<uint32_t> buffer_of_, input_buffers_, output_buffers_, copied_outputs_;
+  std::vector<uint32_t> input_port_, output_port_, state_of_input_;  // of inputs and outputs of the function; kNone: it is a state, it is none
+  std::vector<std::vector<uint32_t>> state_of_output_;
+  std::map<size_t, uint32_t> parked_;  // of outputs, buffers of the arena
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> workspace_;  // {statement, number} to buffer
   const ir::Expr* arena_bytes_ = nullptr;
   std::map<uint32_t, const Launch*> writers_;  // of arrays, for messages

@@ -23,10 +23,16 @@ struct GivenShape {
   std::vector<model::Axis> shape;
 };
 
+// An input that is what an output was in the run before ("--state h=hn"); patterns with equally many '*'.
+struct StatePair {
+  std::string input, output;
+};
+
 struct InterfaceChoices {
   std::vector<std::string> fed;  // --feed: initializers that become inputs
   std::vector<GivenShape> shapes;
   std::vector<DimBound> dims;
+  std::vector<StatePair> states;  // of a model alone (states.h)
 };
 
 // Bounds on free extents are declared, fixed ones replace the name wherever it stands.

@@ -125,6 +125,8 @@ Result<Sources> load_sources(const std::string& path, const std::string& pipelin
 }
 
 Status apply(ir::Context& ctx, const InterfaceChoices& choices, Sources& sources) {
+  if (!choices.states.empty() && (sources.are_named || !sources.pipelines.text.empty()))
+    return Status(Code::Usage, "--state is of a model without a pipeline, which carries values itself").hint("\"carry\" of its stream, or of its step 'generate'");
   if (!sources.are_named) return apply(ctx, choices, sources.models.front().model);
   if (!choices.fed.empty() || !choices.shapes.empty() || !choices.dims.empty())
     return Status(Code::Usage, "--dim, --shape and --feed are of one model, and " + sources.file + " names several")
