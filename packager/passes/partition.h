@@ -6,7 +6,7 @@
 // that has it is handed to it for the sake of its shape. A program calls the segments and does the controls in between.
 // Strings of constants and what is computed from them have levels of their own in front, which sessions do once.
 // Bodies of controls are partitioned in the same way. A function without controls is its own only segment.
-// spec/plan.md has the programs as the runtime sees them, spec/decisions.md the reasons.
+// spec/plan.md has the programs as the runtime sees them, spec/decisions/plan.md the reasons.
 #pragma once
 
 #include <cstdint>
