@@ -269,7 +269,7 @@ class Puller {
         .hint("name the artifact by its digest, HOST/REPOSITORY@sha256:..., or pull it without {}", flag);
   }
 
-  // Of a file that nobody vouches for the leaves are not known, since its manifest is not read here: all of it, until the digest is right.
+  // Of a file without a trusted signer the leaves are not known, since its manifest is not read here: all of it, until the digest is right.
   Status fetch_stranger() {
     for (int attempt = 0; !result_.is_whole; ++attempt) {
       const uint64_t begin = attempt == 0 ? file_begin_ + head_end_ : 0;
@@ -321,7 +321,7 @@ class Puller {
     return source.read(leaf.offset, bytes).ok() && leaf_digest(bytes) == leaf.digest;
   }
 
-  // Leaves that an older file has, whoever signed that: each is hashed again.
+  // Leaves that an older file has, whatever its signer: each is hashed again.
   Status reuse(const std::string& path, std::vector<Leaf>& wanted) {
     MLC_ASSIGN(const auto source, container::open_file(path));
     MLC_ASSIGN(const std::vector<Leaf> offered, leaves_apart(path));

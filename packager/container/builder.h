@@ -9,7 +9,7 @@
 //   MLC_RETURN_IF_ERROR(b.write("cat.mlc", &key));
 //
 // Handles. add_* returns handles: positions in the order of adding. `finish` sorts every named list and rewrites all
-// indices, so nobody sorts by hand. One exception: a plan names tensors by their final index, which must be known when
+// indices, so callers need not sort. One exception: a plan names tensors by their final index, which must be known when
 // the plan is written, before the container is; so tensors must be added in ascending order of their names (bytewise),
 // and a tensor's handle is its final index. The order of the bytes inside a weights segment is the order of add_copy.
 //
@@ -69,7 +69,7 @@ class ContainerBuilder {
   // A segment with this content: module, plan, tuning, ...
   uint32_t add_segment(std::string name, format::SegmentKind kind, bool droppable, Content content);
   // A segment of another container as it is stored there, or absent where it is absent: nothing is decoded, hashed or compressed, and
-  // nothing may be appended. What `stored` delivers must be what `segment` says; who opens the file finds out.
+  // nothing may be appended. What `stored` delivers must be what `segment` says; the reader finds out.
   uint32_t keep_segment(format::Segment segment, StoredSegment stored);
   // The bytes of a kept segment that was absent.
   void bring_back(uint32_t segment, StoredSegment stored);

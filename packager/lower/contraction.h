@@ -65,9 +65,9 @@ struct RegisterTile {
 std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, bool rows_known, double columns, double column_bytes, bool panels, unsigned more);
 // For vectors along k.
 RegisterTile choose_tile_along_k(const Job& job, double rows, bool rows_known, unsigned columns);
-// Partial sums for each accumulator, so that `wanted` are under way.
 // Whether a vector of A's elements along k is worth loading, each of whose lanes is then multiplied with columns.
 bool a_lies_along_k(const Job& job, const Contraction& c);
+// Partial sums for each accumulator, so that `wanted` additions are in flight and hide their latency.
 unsigned chains_for(unsigned rows, unsigned vectors, unsigned wanted);
 
 // Recognises `nest`; B as it lies. A product whose B is contiguous along k instead comes back with `needs_pack`, unless its

@@ -82,7 +82,7 @@ const ir::Expr* flatten(ir::Context& ctx, const nest::Function& f, Params& param
 Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::Nest& nest);
 // The same with parameters that several nests share; the nest has those that there are so far.
 Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::Nest& nest, Params& params);
-// Replaces dims and variables in all expressions; who does that removes the dims.
+// Replaces dims and variables in all expressions; the caller removes the dims.
 void substitute(ir::Context& ctx, FlatNest& nest, const std::unordered_map<const ir::Expr*, const ir::Expr*>& map);
 class Facts;
 // `e` with its loads along `d` as ones that may only be made where the conditions around them hold.

@@ -110,7 +110,7 @@ struct Function {
   // Symbols that are elements (row-major) of integer or bool inputs, known as soon as the function is called.
   struct Element { const ir::Sym* sym; uint32_t input; uint64_t element; };  // `input` is an array
   std::vector<Element> elements;
-  // Names of the first `counted` arrays, for those who add more (names.h).
+  // Names of the first `counted` arrays, for passes that add more (names.h).
   std::unordered_set<std::string> names;
   size_t counted = 0;
 };

@@ -118,7 +118,7 @@ class Algebra {
     return ctx_.binary(Op::Mul, sum, ctx_.binary(Op::Mul, c->a.scale, c->b.scale));
   }
 
-  // Who takes element after element dequantises it on the way: what lies in memory are the codes.
+  // Readers of single elements dequantise on the way: memory holds the codes.
   const Expr* dequantising(const Expr* root) {
     for (const auto& [array, map] : maps_) {
       if (map.of_constants) continue;

@@ -417,7 +417,7 @@ class Assigner {
     if (!few_columns(r)) vote(w.array, written_axis(w, r.n_dims), work);
     if (estimate(r.n_dims) >= kLine) cross_all_at(w);
     if (!r.k_dim) return true;
-    // Three channels innermost would leave whoever writes them vectors of two; broadcasts read them as well from planes, where
+    // Three channels innermost would leave their writers vectors of two; broadcasts read them as well from planes, where
     // they are not of whole groups.
     if (few_columns(r) || r.group > 1 || estimate(r.k_dim->extent) > nest::kFewColumns) vote(a->array, axis_of_k(a, r), work);
     crossed_[a->array] = crossed_[a->array] || estimate(r.k_dim->extent) >= kLine;

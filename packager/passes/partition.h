@@ -33,7 +33,7 @@ struct Parts {
 // Adds what `function` becomes to `parts`: a segment or a program of its name, and what that calls.
 Status partition(ir::Context& ctx, nest::Function function, Parts& parts);
 
-// The same for a function without controls, at places that somebody chose: statement k belongs to segment `level[k]`, and levels
+// The same for a function without controls, at chosen places: statement k belongs to segment `level[k]`, and levels
 // rise. The program is called `program`, its segments `name_of(level)`.
 Status partition_at(ir::Context& ctx, nest::Function function, std::vector<size_t> level, std::string program,
                     std::function<std::string(size_t)> name_of, Parts& parts);

@@ -33,7 +33,7 @@ inline constexpr uint8_t kLastBufferKind = static_cast<uint8_t>(BufferKind::Outp
 enum class InstrOp : uint8_t { None = 0, Launch, Copy, Fill };
 inline constexpr uint8_t kLastInstrOp = static_cast<uint8_t>(InstrOp::Fill);
 
-inline constexpr uint32_t kNoValue = UINT32_MAX;  // an operand that is absent, a result that nobody wants
+inline constexpr uint32_t kNoValue = UINT32_MAX;  // an operand that is absent, a result without a consumer
 inline constexpr uint32_t kMaxCallDepth = 64;     // functions that stand in each other
 inline constexpr uint64_t kMaxDerivedBytes = uint64_t{1} << 46;
 inline constexpr uint32_t kNoFunction = UINT32_MAX;

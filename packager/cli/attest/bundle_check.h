@@ -24,7 +24,7 @@ struct BundleQuestion {
 struct BundleAnswer {
   std::string path;
   std::string predicate_type;  // empty: not even that could be read
-  std::string key, key_id;     // of the signer; empty: nobody who is trusted
+  std::string key, key_id;     // of the signer; empty: none is trusted
   Status status;               // OK: a trusted key says it, and of this file
 };
 // `text` is what the file `path` holds.

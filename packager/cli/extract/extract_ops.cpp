@@ -240,7 +240,7 @@ Result<ExtractResult> extract(const ExtractOptions& options) {
       for (const std::string& each : known) all += " " + each;
       return Status(Code::Usage, "--what: '" + word + "' is not known").fact("known:" + all);
     }
-  MLC_ASSIGN(const ContainerFile opened, open_container_file(options.file));  // whoever signed it: nothing is run
+  MLC_ASSIGN(const ContainerFile opened, open_container_file(options.file));  // of any signer: nothing is run
   const Container* const file = opened.opened.get();
   MLC_ASSIGN(ExtractFolder folder, ExtractFolder::create(options.output, options.force));
   Extraction extraction(*file, folder);
