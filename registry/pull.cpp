@@ -134,7 +134,7 @@ class Puller {
     return fetch(file_begin_ + begin, file_begin_ + end, [&](uint64_t at, Bytes bytes) { return take(at, bytes); });
   }
 
-  // With the first bytes of the blob it is known where the file lies in it; a tar has something around it, which its digest covers too.
+  // With the first bytes of the blob it is known where the file is in it; a tar has something around it, which its digest covers too.
   Status locate(std::vector<std::byte> head) {
     file_begin_ = 0;
     file_size_ = blob_.size;
@@ -380,7 +380,7 @@ class Puller {
     return sha.finish();
   }
 
-  // What lies there once more: of a whole file the digest that the manifest names, and what `mlpack verify --deep` looks at.
+  // What is there once more: of a whole file the digest that the manifest names, and what `mlpack verify --deep` looks at.
   Status check_all() {
     if (leaves_out() && !result_.is_whole) return ok();  // leaf by leaf; the smaller file is looked at when it is written
     MLC_ASSIGN(const Digest found, digest_of_blob());
@@ -421,7 +421,7 @@ class Puller {
   container::OutputFile& out_;
   PullResult& result_;
   const Descriptor& blob_;
-  // Where the file lies in the blob, and what is around it there; how much of the file came with the first request.
+  // Where the file is in the blob, and what is around it there; how much of the file came with the first request.
   uint64_t file_begin_ = 0, file_size_ = 0, head_end_ = 0;
   std::vector<std::byte> before_, behind_;
   std::optional<signing::TrustSet> trust_;

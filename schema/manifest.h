@@ -90,7 +90,7 @@ struct Segment {
   Digest digest{};
 };
 
-// How the elements of a tensor lie in memory; the text is the grammar of schema/layout_text.h.
+// How the elements of a tensor are stored in memory; the text is the grammar of schema/layout_text.h.
 struct Layout {
   uint32_t id = 0;
   std::string text;

@@ -36,7 +36,7 @@ struct Stage {
 // "target 3 of 11" for the third; "target" if there is one only.
 std::string nth(const std::string& noun, size_t index, size_t count);
 
-// Records of tuning as they lie in the file.
+// Records of tuning as stored in the file.
 struct TuningText {
   uint64_t records = 0;
   std::string text;

@@ -23,7 +23,7 @@
 // are called for its segments in their order (with `manifest.segments` empty before), and more is added behind them.
 //
 // Bytes are either owned (moved in) or borrowed (`Borrowed`, must outlive the builder): weights are hashed and written
-// from where they lie, never copied.
+// from their place, never copied.
 #pragma once
 
 #include <cstddef>
@@ -109,7 +109,7 @@ class ContainerBuilder {
   const format::Manifest& finished() const;
 
   // Writes the file: temporary file in the same folder, fsync, rename; never in place. `key` none: unsigned. `accept`, if
-  // there is one, is told where the complete file lies before it is renamed; if it fails, the file disappears.
+  // there is one, is told where the complete file is before it is renamed; if it fails, the file disappears.
   [[nodiscard]] Status write(const std::string& path, const signing::PrivateKey* key, const std::function<Status(const std::string& path)>& accept = {});
   [[nodiscard]] Result<std::vector<std::byte>> to_bytes(const signing::PrivateKey* key);
   // The bytes of the file, in order.

@@ -1,6 +1,6 @@
 // What a device needs that a processor does not: a lane has one point and computes all of it, so what many points share is a
 // kernel of its own, launched before, and so are the chunks of a long fold that few points have; and a launch takes a number of
-// buffers at most, so what reads more is cut. What passes between such kernels lies in workspaces.
+// buffers at most, so what reads more is cut. What passes between such kernels is in workspaces.
 #include <algorithm>
 #include <set>
 

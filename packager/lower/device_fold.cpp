@@ -17,7 +17,7 @@ using ir::Op;
 namespace {
 
 constexpr double kFoldOfBlock = 512;      // elements
-constexpr double kFewPoints = 4096;    // of which it does not matter how their folds lie in memory
+constexpr double kFewPoints = 4096;    // of which it does not matter how their folds are stored in memory
 constexpr double kFewBlocks = 64, kTooLong = 65536;  // so few blocks, each with so much, would be all that is at work
 
 std::optional<Op> combine_of(Join join) {

@@ -71,7 +71,7 @@ class TileStage : public ProductStage {
  protected:
   using ProductStage::ProductStage;
 
-  // Rows or columns of the block: a lane has some of them in vectors that lie side by side, the vectors apart.
+  // Rows or columns of the block: a lane has some of them in vectors that are contiguous, the vectors apart.
   struct Part {
     const Side* side = nullptr;
     int64_t size = 0, of_lane = 0, vector = 1;

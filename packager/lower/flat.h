@@ -67,7 +67,7 @@ class Params {
   const nest::Function& f_;
 };
 
-// Two indices side by side that are i / n and i % n: of something reshaped, whose elements lie side by side.
+// Two indices side by side that are i / n and i % n: of something reshaped, whose elements are contiguous.
 bool is_taken_apart(const ir::Expr* before, const ir::Expr* index);
 // One array access in flat form, given one whose indices are flat already. `Proved` loads that are in range unconditionally come back as Clamped.
 const ir::Expr* flat_load(ir::Context& ctx, const nest::Function& f, Params& params, const ir::Expr* load);

@@ -77,7 +77,7 @@ std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, b
             low.push_back({h, v});
       }
     candidates.insert(candidates.end(), low.begin(), low.end());
-    // One row streams its weights: a single panel at a time is what DRAM likes best. Where columns lie beside each other, and what is next
+    // One row streams its weights: a single panel at a time is what DRAM likes best. Where columns are beside each other, and what is next
     // along k lies a whole row behind, several lines of a row are read together.
     if (rows < 2) {
       unsigned vectors = std::clamp(16 / lanes, 1u, kWide);

@@ -3,7 +3,7 @@
 //   scales leave   sum((x * s) * w) is s * sum(x * w), where s does not depend on what is summed over
 //   codes          what DequantizeLinear makes of arrays of 8 bits goes into the products that read it, and these become
 //                  sums of integers: sum(s*(q - z) * t*(w - v)) is s*t * f32(sum((q - z) * (w - v)))
-//                  A reader that folds nothing dequantises on the way, so that what lies in memory are the codes.
+//                  A reader that folds nothing dequantises on the way, so that memory holds the codes.
 //
 // Sums of integers are exact as long as they fit i32; longer ones stay as they are. Scales that are multiplied once instead of
 // for each product round otherwise, that is all that changes.

@@ -1,4 +1,4 @@
-// Products of codes of 8 bits, with zero points beside the sum: what is summed are the codes as they lie in memory.
+// Products of codes of 8 bits, with zero points beside the sum: what is summed are the codes as stored in memory.
 //
 //   sum((a - za)*(b - zb)) = sum(a*b) - zb*sum(a) + za*sum(zb - b)
 //

@@ -70,7 +70,7 @@ struct Loop {
   bool operator==(const Loop&) const = default;
 };
 
-// What lies in memory between two parts of the computation: "sums" of a tile before the epilogue, which are "late" if it runs beside the
+// What is stored in memory between two parts of the computation: "sums" of a tile before the epilogue, which are "late" if it runs beside the
 // products of the next tile; "loads" of a block.
 struct Place {
   std::string what;

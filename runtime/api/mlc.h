@@ -526,7 +526,7 @@ typedef struct MlcApi {
   void (*memory_release)(MlcMemory* memory);
   /* Texts belong to the memory. */
   int (*memory_info)(const MlcMemory* memory, MlcMemoryInfo* out);
-  /* The bytes of an array to those of another, which has room for them: both lie in memory of the caller or in an MlcMemory. Waits until it
+  /* The bytes of an array to those of another, which has room for them: both are stored in memory of the caller or in an MlcMemory. Waits until it
    * is done. Types and shapes are not looked at. Memory may be used by several threads at once, but its bytes not while one writes them. */
   int (*tensor_copy)(const MlcTensor* from, const MlcTensor* to, MlcError** error);
   /* An array of DLPack 1.x for this session: of the CPU, or of the device that it runs on (CUDA; of Vulkan those that tensor_to_dlpack made). It is

@@ -291,7 +291,7 @@ class Input {
               std::as_bytes(std::span(std::ranges::data(data), std::ranges::size(data))), shape) {}
   explicit Input(const View& view) : name_(view.name()), view_(view.tensor()), is_view_(true) {}
 
-  // Elements of any type, as they lie in memory.
+  // Elements of any type, as stored in memory.
   static Input raw(std::string name, MlcDType dtype, std::span<const std::byte> data, const Shape& shape) {
     return Input(std::move(name), dtype, data, shape);
   }

@@ -89,7 +89,7 @@ class Container {
   [[nodiscard]] static Result<std::unique_ptr<Container>> open(AuthenticatedFile file, const OpenOptions& options);
   // `path` must be a regular file; a symbolic link is followed, devices, pipes and directories are refused.
   [[nodiscard]] static Result<std::unique_ptr<Container>> open(const std::string& path, const OpenOptions& options);
-  // A container that lies in memory, which must outlive the result and must not change. `name` is for messages.
+  // A container that is stored in memory, which must outlive the result and must not change. `name` is for messages.
   [[nodiscard]] static Result<std::unique_ptr<Container>> open_memory(Bytes bytes, const std::string& name,
                                                                       const OpenOptions& options);
   // From any source (source.h).

@@ -2,7 +2,7 @@
 // is chosen by choose.h.
 //
 // Segments run one after the other. Neighbours on one part are a stage: what passes between them stays there; what passes between
-// stages lies on the host, so a stage on a device begins with uploads and ends with downloads, and a later stage may return to a
+// stages is on the host, so a stage on a device begins with uploads and ends with downloads, and a later stage may return to a
 // device. Equal numbers give equal assignments: of equally cheap ones the one of fewer stages, then that of earlier parts.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Runs each segment of a composed plan where it has its place. What passes between segments lies on the host, as values of programs
+// Runs each segment of a composed plan where it has its place. What passes between segments is on the host, as values of programs
 // do, so a part that reads what another one wrote copies it from there.
 //
 // What a device cannot do, and everything once it is lost, runs on the first part that can from then on: all of them have the

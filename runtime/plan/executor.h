@@ -63,7 +63,7 @@ struct InputArg {
   // A list of arrays, or of such lists: list_depth not 0. Nothing of the above is looked at then.
   std::span<const InputArg> items = {};
   uint8_t list_depth = 0;
-  // Where it lies in memory of the device that the function runs on, instead of `data`: of segments alone, and of inputs that shapes
+  // Where it is stored in memory of the device that the function runs on, instead of `data`: of segments alone, and of inputs that shapes
   // do not depend on. Null: it does not.
   const device::Range* on_device = nullptr;
 };

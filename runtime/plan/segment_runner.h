@@ -1,5 +1,5 @@
 // Executes the segments of a plan in place of this process' workers: a device (device_runner.h). The executor checks
-// arguments, binds shapes and runs programs as it does for workers; values between calls lie on the host. States lie where the runner
+// arguments, binds shapes and runs programs as it does for workers; values between calls are on the host. States lie where the runner
 // has its memory, from the first call that uses them on.
 #pragma once
 

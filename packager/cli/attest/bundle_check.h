@@ -1,4 +1,4 @@
-// Whether a bundle that lies beside a container is about it, and whose word it is.
+// Whether a bundle that is beside a container is about it, and whose word it is.
 #pragma once
 
 #include <string>
