@@ -51,7 +51,7 @@ struct Contraction {
 // Lanes of a vector of sums: no more than a panel has columns.
 unsigned lanes_of_sums(const Job& job, DType acc);
 
-// Vectors of so many f32 take twice as long as half of one on some machines (Zen 4, cores with one wide multiplier), and as long on others: columns
+// Vectors of this many f32 take twice as long as half of one on some machines (Zen 4, cores with one wide multiplier), and as long on others: columns
 // that are left over and fill no more than half of one are half a vector.
 inline constexpr unsigned kWideLanes = 16;
 inline bool is_wide(unsigned lanes, DType acc) { return lanes * bytes_of(acc) >= kWideLanes * 4; }

@@ -104,7 +104,7 @@ class Splitting {
     for (const ir::Dim* d : n_.dims) ours |= facts_.bit(d);
     if (facts_.dims(fold) & ~ours) return false;  // it is one of each point of another fold
     if (points(dims_of(fold, true)) < kLeastShared || points(fold->fold->dims) < kLeastFolded) return false;
-    bool faults = false;  // where no point exists, nothing is to be told
+    bool faults = false;  // where no point exists, no fault is reported
     ir::walk(fold, [&](const Expr* x) { faults |= x->op == Op::Load && x->access == Access::Checked; });
     return !faults;
   }

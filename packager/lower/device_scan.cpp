@@ -2,7 +2,7 @@
 // for each:
 //
 //   elements to shared memory, neighbours by neighbouring lanes; barrier
-//   each lane scans eight that are contiguous, and tells their total; barrier
+//   each lane scans eight that are contiguous, and stores their total; barrier
 //   totals are scanned as a tree; barriers
 //   each lane joins what stands before it; barrier
 //   results are written as elements were read; what has gone by is the same number in all lanes

@@ -147,7 +147,7 @@ class Splitter {
     return dims;
   }
 
-  // The one along which the array is contiguous, if so many of its points are contiguous that they are worth lanes.
+  // The one along which the array is contiguous, if enough of its points are contiguous to be worth lanes.
   const ir::Dim* innermost(const std::vector<const ir::Dim*>& dims, const Expr* load) {
     const nest::Layout& layout = f_.arrays[load->array].layout;
     if (load->args.empty()) return nullptr;

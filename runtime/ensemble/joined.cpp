@@ -135,7 +135,7 @@ class Joiner {
     }
   }
 
-  // What it makes is told by values, so that segments behind it find the buffer and the extents.
+  // Its results are described by values, so that segments behind it find the buffer and the extents.
   void add_buffers(const Function& f, const Step& step) {
     first_buffer_ = static_cast<uint32_t>(made().buffers.size());
     for (size_t i = 0; i < f.outputs.size(); ++i) {

@@ -107,7 +107,7 @@ Status PartsRunner::run_piece(const exec::SegmentCall& call, Piece& piece) {
   for (;;) {
     ask(call, piece);
     auto turn = ensemble_->wait(call.number, piece.may, call.meter, memory_);
-    if (!turn) return ok();  // the executor tells why
+    if (!turn) return ok();  // the executor reports why
     Status status = run_on(**turn, call, piece);
     if (status.ok() && piece.of == 0) turn->succeeded();
     // Values are on the host, as they were. States are with the part that had them, which says so where it has lost them, or here.

@@ -141,7 +141,7 @@ class Executor {
   Result<bool> wait(uint64_t timeout_ns, std::span<OutputArg> outputs);
 
   // The shapes of all outputs for these inputs, without running. Their data is looked at only where shapes depend on
-  // it. Unsupported for programs: there only a run tells.
+  // it. Unsupported for programs: there only a run determines it.
   Status infer(uint32_t function, std::span<const InputArg> inputs, std::vector<std::vector<int64_t>>& shapes);
 
   void reset_states();  // to zeros, of whatever length the next run wants

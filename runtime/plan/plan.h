@@ -119,7 +119,7 @@ struct Step : StepSettings {
   DType dtype = DType::None;              // ListMake without inputs: type of the list
   uint8_t list_depth = 0;
   std::string service, options;           // Host; no byte of the options is 0
-  std::vector<int64_t> results;           // Host, for each: element type, number of axes, extents (-1: the run tells)
+  std::vector<int64_t> results;           // Host, for each: element type, number of axes, extents (-1: dynamic)
   std::string name;
   // Made by decode_plan. Of inputs: the value is not read after this, so that its memory may be reused. Of outputs: it
   // is read at all. `fixed`: what it makes follows from no input, so it is the same in every run.

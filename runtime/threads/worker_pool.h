@@ -123,7 +123,7 @@ class WorkerPool {
   std::vector<Slot> slots_;
   unsigned free_;                  // slots; guarded by mu_
   Waiter* waiters_ = nullptr;      // the one that came first; guarded by mu_
-  // There are slots for `waiters_`, which was not told yet: this team may have them again. Changed with mu_ held.
+  // There are slots for `waiters_`, which was not notified yet: this team may have them again. Changed with mu_ held.
   std::atomic<bool> passed_over_{false};
   const Team* favoured_ = nullptr;
   Runners runners_;                // last: their runs use all of the above
