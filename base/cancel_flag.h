@@ -15,7 +15,7 @@ class CancelFlag {
     set_.store(true, std::memory_order_relaxed);
     bell_.ring();
   }
-  // Who waits because of a run sleeps by this, so that `set` ends the waiting as well.
+  // Threads that wait because of a run sleep by this, so that `set` ends the waiting as well.
   Bell& bell() { return bell_; }
 
  private:

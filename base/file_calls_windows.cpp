@@ -78,7 +78,7 @@ void close_descriptor(int fd) { _close(fd); }
 int64_t read_some(int fd, void* to, size_t bytes) {
   DWORD got = 0;
   if (ReadFile(handle_of(fd), to, static_cast<DWORD>(std::min(bytes, kMostAtOnce)), &got, nullptr)) return got;
-  return GetLastError() == ERROR_BROKEN_PIPE || GetLastError() == ERROR_HANDLE_EOF ? 0 : failed();  // who wrote has ended
+  return GetLastError() == ERROR_BROKEN_PIPE || GetLastError() == ERROR_HANDLE_EOF ? 0 : failed();  // the writer has ended
 }
 
 int64_t read_some_at(int fd, void* to, size_t bytes, uint64_t at) {

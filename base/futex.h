@@ -13,7 +13,7 @@ void futex_wait(const std::atomic<uint32_t>& word, uint32_t old, uint64_t at_mos
 // Wakes all that sleep at this address. Nothing is read there: the word itself may be gone.
 void futex_wake(const void* word);
 
-// What somebody sleeps by who waits for one of several things. Who waits takes `count`, then looks for each of them, then
+// A wait for one of several events. A waiter takes `count`, then looks for each of them, then
 // sleeps: what happened after the look rang the bell, so that the sleep ends at once.
 class Bell {
  public:

@@ -1,4 +1,4 @@
-// How far a long piece of work is, for whoever waits for it.
+// How far a long piece of work is, for the caller that waits for it.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012; one round for each word, three at the end): a
-// hash with a key, for tables of texts that come from strangers. Who does not know the key cannot make texts that collide.
+// hash with a key, for tables of texts that come from strangers. Without the key texts that collide cannot be made.
 #pragma once
 
 #include <array>

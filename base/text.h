@@ -46,7 +46,7 @@ bool is_word_of(std::string_view list, std::string_view word);
 // byte its class, for each state whether a text may end there, for each state and class the next state. State 0 is
 // where no text is accepted any more, 1 the first. Numbers of a table that is not like that accept nothing.
 // `work`, here and below, is charged for the bytes that are looked at, how often it may be; what is answered after it
-// ended the run means nothing. Null: nobody counts.
+// ended the run means nothing. Null: not counted.
 bool accepts(const int32_t* table, uint64_t length, std::string_view text, WorkAccount* work = nullptr);
 // The next piece of a text that the table accepts, the longest one at the first place where there is one; or, if `between`,
 // what stands before it. Moves `rest` behind it; passes over pieces of less than `letters` letters and empty ones. False:

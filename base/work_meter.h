@@ -2,11 +2,11 @@
 // batches through an account of its own, so that counting costs next to nothing.
 //
 // Work is counted in units. A unit is about what an instruction of portable code takes, a few nanoseconds and never more
-// than half a microsecond; spec/untrusted.md says what costs how many. Whoever draws kBatch units and then draws again has
+// than half a microsecond; spec/untrusted.md says what costs how many. A worker that draws kBatch units and then draws again has
 // looked at the flag and at the deadline within about 15 ms.
 //
-// Threads: `start` while nobody works; everything else from all workers at once. The flag that cancels a run is somebody
-// else's, who may set it from any thread at any time.
+// Threads: `start` while no worker runs; everything else from all workers at once. The flag that cancels a run is the
+// caller's, who may set it from any thread at any time.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ class WorkMeter {
   // the run.
   void start(const WorkLimits& limits, CancelFlag* cancelled = nullptr);
 
-  // For a run that waits for somebody, who rings this when it need not wait any longer.
+  // A run that waits for another thread sleeps on this, and that thread rings it when the wait is over.
   Bell& bell() { return cancelled_ ? cancelled_->bell() : bell_; }
   // Sleeps until the bell has been rung since its `count` was taken, the run is cancelled, or time is up: `poll` tells.
   void sleep(uint32_t count);
@@ -64,10 +64,10 @@ class WorkMeter {
     if (limits_.units != WorkLimits::kNone) left_.fetch_add(units, std::memory_order_relaxed);
   }
 
-  Stop why() const { return why_.load(std::memory_order_relaxed); }  // None: it may go on, as far as anybody has looked
+  Stop why() const { return why_.load(std::memory_order_relaxed); }  // None: it may go on, as far as workers have checked
   const WorkLimits& limits() const { return limits_; }
-  CancelFlag* cancelled() const { return cancelled_; }  // null: nobody cancels
-  uint64_t units_used() const;  // 0 without a limit: nobody counts then
+  CancelFlag* cancelled() const { return cancelled_; }  // null: never cancelled
+  uint64_t units_used() const;  // 0 without a limit: not counted then
   uint64_t ns_used() const;
   uint64_t started_ns() const { return started_ns_; }  // by base/clock.h; 0: not started
 

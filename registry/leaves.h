@@ -1,4 +1,4 @@
-// The leaves of a container by where they lie in the file: what a pull has to fetch, and what an older file has of it.
+// The leaves of a container by where they are in the file: what a pull has to fetch, and what an older file has of it.
 #pragma once
 
 #include <cstdint>

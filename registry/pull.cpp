@@ -134,7 +134,7 @@ class Puller {
     return fetch(file_begin_ + begin, file_begin_ + end, [&](uint64_t at, Bytes bytes) { return take(at, bytes); });
   }
 
-  // With the first bytes of the blob it is known where the file lies in it; a tar has something around it, which its digest covers too.
+  // With the first bytes of the blob it is known where the file is in it; a tar has something around it, which its digest covers too.
   Status locate(std::vector<std::byte> head) {
     file_begin_ = 0;
     file_size_ = blob_.size;
@@ -269,7 +269,7 @@ class Puller {
         .hint("name the artifact by its digest, HOST/REPOSITORY@sha256:..., or pull it without {}", flag);
   }
 
-  // Of a file that nobody vouches for the leaves are not known, since its manifest is not read here: all of it, until the digest is right.
+  // Of a file without a trusted signer the leaves are not known, since its manifest is not read here: all of it, until the digest is right.
   Status fetch_stranger() {
     for (int attempt = 0; !result_.is_whole; ++attempt) {
       const uint64_t begin = attempt == 0 ? file_begin_ + head_end_ : 0;
@@ -321,7 +321,7 @@ class Puller {
     return source.read(leaf.offset, bytes).ok() && leaf_digest(bytes) == leaf.digest;
   }
 
-  // Leaves that an older file has, whoever signed that: each is hashed again.
+  // Leaves that an older file has, whatever its signer: each is hashed again.
   Status reuse(const std::string& path, std::vector<Leaf>& wanted) {
     MLC_ASSIGN(const auto source, container::open_file(path));
     MLC_ASSIGN(const std::vector<Leaf> offered, leaves_apart(path));
@@ -380,7 +380,7 @@ class Puller {
     return sha.finish();
   }
 
-  // What lies there once more: of a whole file the digest that the manifest names, and what `mlpack verify --deep` looks at.
+  // What is there once more: of a whole file the digest that the manifest names, and what `mlpack verify --deep` looks at.
   Status check_all() {
     if (leaves_out() && !result_.is_whole) return ok();  // leaf by leaf; the smaller file is looked at when it is written
     MLC_ASSIGN(const Digest found, digest_of_blob());
@@ -421,7 +421,7 @@ class Puller {
   container::OutputFile& out_;
   PullResult& result_;
   const Descriptor& blob_;
-  // Where the file lies in the blob, and what is around it there; how much of the file came with the first request.
+  // Where the file is in the blob, and what is around it there; how much of the file came with the first request.
   uint64_t file_begin_ = 0, file_size_ = 0, head_end_ = 0;
   std::vector<std::byte> before_, behind_;
   std::optional<signing::TrustSet> trust_;

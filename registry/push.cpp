@@ -55,7 +55,7 @@ class Writer {
   bool is_first_ = true;
 };
 
-// The tag last: whoever finds it finds all that it leads to.
+// The tag last: a reader that finds it finds all that it refers to.
 Result<PushResult> write_artifact(const std::string& path, ShapeKind kind, const std::string& tag, const StatementOptions& beside, Store& store) {
   MLC_ASSIGN(const auto source, container::open_file(path));
   MLC_ASSIGN(const auto file, opened(path));

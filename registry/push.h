@@ -39,7 +39,7 @@ struct PushResult {
   bool was_there = false;  // the layers, that is: only what is around them was sent
 };
 
-// Every segment is hashed before anything is sent: what is pushed is good, whoever signed it.
+// Every segment is hashed before anything is sent: what is pushed is good, whatever its signer.
 [[nodiscard]] Result<PushResult> push(const PushOptions& options);
 // An OCI image layout; the folder must not exist, or be empty.
 [[nodiscard]] Result<PushResult> export_layout(const ExportOptions& options);

@@ -1,4 +1,4 @@
-// A file whose signer nobody trusts: its manifest is read by a process without privileges only (runtime/sandbox), never by this one,
+// A file whose signer is not trusted: its manifest is read by a process without privileges only (runtime/sandbox), never by this one,
 // which has passwords and sockets.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Stranger {
 // while there is one thread. Cancelled where a signal of the user ended it.
 [[nodiscard]] Result<Stranger> verify_apart(container::AuthenticatedFile file, const container::OpenOptions& how, uint64_t file_bytes);
 
-// The leaves of a file that is here, whoever signed it. They are what a process says that the file may have led astray: compare what is
+// The leaves of a file that is here, whatever its signer. They are what a process says that the file may have led astray: compare what is
 // taken from there with a digest that is known from elsewhere. Errors as above.
 [[nodiscard]] Result<std::vector<Leaf>> leaves_apart(const std::string& path);
 

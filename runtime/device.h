@@ -115,16 +115,16 @@ class Device {
   virtual const Limits& limits() const = 0;
   // Resource if there is no such memory; zeros, or whatever was there before. Readable and writable to the next multiple of 256.
   virtual Result<std::unique_ptr<Memory>> allocate(uint64_t bytes, MemoryKind kind) = 0;
-  // Memory of somebody else in this process, whose `bytes` from this address on are the device's own: Unsupported where that cannot be
-  // told, InputMismatch where they are not. It is as long as what was allocated there, and read and written no further. Who has it frees it,
-  // after this.
+  // Wraps device memory that exists in this process, of which `bytes` from `address` on must be allocated: Unsupported where the driver
+  // cannot look that up, InputMismatch where they are not. Its size reaches to the end of the allocation. The caller keeps ownership and
+  // frees it after this object.
   virtual Result<std::unique_ptr<Memory>> adopt(uint64_t /*address*/, uint64_t /*bytes*/) {
     return Status(Code::Unsupported, "memory that others made cannot be used by {}", info().api);
   }
   // What the driver's interface knows memory by: an address or a handle. And the device, among those that it shows.
   virtual uint64_t address_of(const Memory& memory) const = 0;
   virtual int32_t number() const = 0;
-  // Where others put work of this process that nobody waits for is done, as far as there is such a place.
+  // Waits for the work that other libraries of this process put into its default queue, as far as there is such a queue.
   virtual Status settle() { return ok(); }
   virtual Result<std::unique_ptr<Module>> load(Compatible token, VerifiedBytes bytes) = 0;
   virtual Result<std::unique_ptr<Recorder>> make_recorder() = 0;

@@ -26,7 +26,7 @@ struct LaunchForm {
   uint32_t num_scalars = 0;
 };
 
-// The kernels of one variant, whoever runs them. Immutable after loading; every function may be called from several threads
+// The kernels of one variant, for workers or a device. Immutable after loading; every function may be called from several threads
 // at once.
 class KernelSet {
  public:

@@ -1,4 +1,4 @@
-// Bytes that were checked against the signed root of a container and lie in memory nobody else can write.
+// Bytes that were checked against the signed root of a container and are stored in memory that no other process can write.
 //
 // Loaders take nothing else, so no code path leads from a file to executable memory around the checks. Only the
 // container reader makes one (through VerifiedBytesMaker, which it defines); a test says that others cannot.

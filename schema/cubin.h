@@ -1,4 +1,4 @@
-// Cubins: ELF files of NVIDIA's assembler, which drivers load as they are. Read by who packs them and by who gives them to a driver; what the
+// Cubins: ELF files of NVIDIA's assembler, which drivers load as they are. Read by the packager and by the loader that gives them to a driver; what the
 // instructions do is told by the PTX that they were made of.
 #pragma once
 

@@ -37,7 +37,7 @@ struct ParsedLayout {
 [[nodiscard]] Result<ParsedLayout> parse_layout(std::string_view text);
 
 // Bytes of a copy of a tensor with this type and shape: overflow, a rank that does not match, or a type without a size
-// is an error. Elements of 6, 4 and 2 bits lie one behind the other.
+// is an error. Elements of 6, 4 and 2 bits are contiguous.
 [[nodiscard]] Result<uint64_t> stored_bytes(const ParsedLayout& layout, DType dtype, std::span<const uint64_t> shape);
 
 }  // namespace mlc::format

@@ -90,7 +90,7 @@ struct Segment {
   Digest digest{};
 };
 
-// How the elements of a tensor lie in memory; the text is the grammar of schema/layout_text.h.
+// How the elements of a tensor are stored in memory; the text is the grammar of schema/layout_text.h.
 struct Layout {
   uint32_t id = 0;
   std::string text;
@@ -145,7 +145,7 @@ struct Memory {
   uint64_t workspace = 0, peak = 0, code = 0;
 };
 
-// Who proved that the module uses only the listed features. `digest` is the SHA-256 of audit_preimage()
+// The tool that proved that the module uses only the listed features. `digest` is the SHA-256 of audit_preimage()
 // (schema/audit.h).
 struct Audit {
   std::string tool, tool_version;

@@ -1,4 +1,4 @@
-// Where everything lies in a container: a function of the manifest's length, the segments' lengths and which of them
+// Where everything is in a container: a function of the manifest's length, the segments' lengths and which of them
 // are present (spec/container.md, "Placement"). The writer uses it to place, the reader to compare; nothing in the
 // file can choose an offset, so order, alignment, absence of overlap and of holes follow.
 #pragma once

@@ -14,7 +14,7 @@ struct Item {
   uint64_t offset, length;
 };
 
-// Segments that belong as a whole to whoever names them; several variants may share one.
+// Segments that belong as a whole to the items that name them; several variants may share one.
 bool owned_whole(SegmentKind kind) {
   switch (kind) {
     case SegmentKind::Module: case SegmentKind::Plan: case SegmentKind::Tuning: case SegmentKind::PortableIr:

@@ -1,4 +1,4 @@
-// Who owns which bytes of a segment. Every byte of a segment belongs to exactly one item of the manifest or is zero
+// Which item owns which bytes of a segment. Every byte of a segment belongs to exactly one item of the manifest or is zero
 // alignment in front of one, so nothing can hide in a segment and no two items share bytes.
 #pragma once
 
@@ -19,7 +19,7 @@ struct SegmentGap {
 
 // Checks that the items of each segment tile it, and returns the gaps ordered by segment and offset. Every Ref of the
 // manifest must be in range already. Segments of kinds unknown to this version, source maps and parent manifests may
-// belong to nobody.
+// have no owner.
 [[nodiscard]] Result<std::vector<SegmentGap>> tile_segments(const Manifest& manifest);
 
 }  // namespace mlc::format

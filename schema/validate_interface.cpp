@@ -1,4 +1,4 @@
-// Model and methods: who the model is and what goes in and out.
+// Model and methods: the model's identity, its inputs and outputs.
 #include <algorithm>
 #include <cmath>
 

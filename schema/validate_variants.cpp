@@ -93,7 +93,7 @@ Status validate_portable(const Manifest& m, const Variant& variant, const Place&
   return ok();
 }
 
-// Machine code says what it needs of the host and who proved that it needs no more. Without clauses it would fit every
+// Machine code says what it needs of the host and which tool proved that it needs no more. Without clauses it would fit every
 // machine. Formats of versions to come have rules of their own, and are no candidates here.
 Status validate_native(const Variant& variant, const Place& place) {
   if (static_cast<uint8_t>(variant.module_format) > kLastModuleFormat) return ok();

@@ -1,4 +1,4 @@
-// Statements about a file that lie beside it: an in-toto statement in a DSSE envelope in a Sigstore bundle (JSON, version 0.3), signed
+// Statements about a file that are beside it: an in-toto statement in a DSSE envelope in a Sigstore bundle (JSON, version 0.3), signed
 // by a key. model-signing, cosign and other verifiers read them; spec/signing.md, section 11, has the fields.
 //
 // The payload is signed and parsed as the same bytes. Bundles are read as strangers write them: what is not understood (certificates,

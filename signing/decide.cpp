@@ -22,7 +22,7 @@ std::string join(const std::vector<std::string>& parts) {
   return out;
 }
 
-// What one policy says. Who asks for two (a binding one and that of the command line) takes the stricter verdict.
+// What one policy says. A caller with two (a binding one and that of the command line) takes the stricter verdict.
 class Decision {
  public:
   Decision(const Authentication& authentication, const TrustSet& trust, const DecideOptions& options)
@@ -67,7 +67,7 @@ class Decision {
   }
 
  private:
-  // The model in question: of the statement where somebody signed one, else what the manifest says.
+  // The model in question: of the statement where one is signed, else what the manifest says.
   void consider(const std::string& id, uint64_t version, uint64_t not_after) {
     id_ = id;
     version_ = version;
@@ -194,7 +194,7 @@ class Decision {
                                  model(), policy_name(), rule_.min_version));
   }
   // The marks of every key that may speak for this model count, not only of those that signed this file: otherwise an
-  // older file would pass as soon as somebody takes one of its signatures away.
+  // older file would pass as soon as one of its signatures is removed.
   bool check_marks() {
     verdict_.marks_required = rule_.require_marks;
     if (options_.marks == nullptr) {
@@ -236,7 +236,7 @@ class Decision {
     if (!accepted_.empty()) {
       reason = compose("signed by {} only, {} of the {} that {} asks for", join(accepted_), accepted_.size(),
                        counted(rule_.threshold, "signer"), policy_name());
-    } else if (scoped) {  // of several signatures the key that somebody trusts already says more than one that nobody knows
+    } else if (scoped) {  // of several signatures a key that is trusted elsewhere says more than an unknown one
       reason = compose("signed by {}, which is not trusted for model {} by {}", scoped->name, model(), policy_name());
       verdict_.help = how_to_widen(*scoped);
     } else if (unknown) {
@@ -279,7 +279,7 @@ class Decision {
                             trust_.is_binding() ? "" : ", or for this run only mlrun --allow-unsigned, allow_unsigned");
     settle(Trust::Unsigned, "not signed", Code::Unsigned, 3001);
   }
-  // The three columns of the table for a file that nobody trusted signed.
+  // The three columns of the table for a file without a trusted signature.
   void settle(Trust trust, std::string reason, Code code, uint16_t number) {
     if (asked(options_.allow_unsigned) || lenient(rule_.level)) {
       if (!asked(options_.allow_unsigned)) verdict_.warnings.push_back(reason);

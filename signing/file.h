@@ -38,10 +38,10 @@ class Descriptor {
 
 // The whole of a regular file of at most `limit` bytes. NotFound: missing, not readable, not a regular file (a FIFO is
 // refused without blocking); Malformed: longer. With `private_only`, Untrusted (E3303) unless the opened file belongs to
-// this user and nobody else may read or write it; root is no exception.
+// this user and no other user may read or write it; root is no exception.
 [[nodiscard]] Result<std::string> read_small_file(const std::string& path, size_t limit, bool private_only = false);
 
-// Untrusted (E3303) unless the opened file belongs to this user and nobody else may read or write it (on Windows but for the system and
+// Untrusted (E3303) unless the opened file belongs to this user and no other user may read or write it (on Windows but for the system and
 // its administrators).
 [[nodiscard]] Status check_private(const Descriptor& fd, const std::string& path);
 

@@ -61,7 +61,7 @@ class Sha256 {
 // The same of "sha256:..." too, as tools show the root of a file.
 [[nodiscard]] std::optional<Digest> digest_named(std::string_view text);
 
-// One leaf. `stored` is what lies in the file (for zstd the frame), shorter than 2^32 bytes.
+// One leaf. `stored` is what is in the file (for zstd the frame), shorter than 2^32 bytes.
 [[nodiscard]] Digest leaf_digest(Bytes stored);
 
 // A leaf whose bytes arrive in pieces: `len` must be the exact sum of their lengths.

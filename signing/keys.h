@@ -76,7 +76,7 @@ class PrivateKey {
   [[nodiscard]] static Result<PrivateKey> generate(KeyType type);
   // PKCS#8 or SEC1. `passphrase` is that of an encrypted key; an unencrypted one is read whether or not there is any.
   [[nodiscard]] static Result<PrivateKey> from_pem(std::string_view pem, std::string_view passphrase = {});
-  // Untrusted (E3303) unless the file is this user's and nobody else may read or write it.
+  // Untrusted (E3303) unless the file is this user's and no other user may read or write it.
   [[nodiscard]] static Result<PrivateKey> load(const std::string& path, std::string_view passphrase = {});
   // The same with the passphrase from `source` (read_passphrase in file.h); empty: none.
   [[nodiscard]] static Result<PrivateKey> load_with(const std::string& path, std::string_view source);

@@ -1,16 +1,16 @@
-// Files that decide whom to trust: policies, trusted keys, the versions seen. Such a file is believed only if nobody but
+// Files that decide whom to trust: policies, trusted keys, the versions seen. Such a file is believed only if no user but
 // this user and root can change it, and one that is there and cannot be read is an error: a policy that fails to be read
 // is not a missing policy.
 //
 //   folder  every one on the way, from "/" on and through each symbolic link: it belongs to the user or to root, and
-//           neither its group nor others may write to it. A sticky folder (/tmp) may be open to all: nobody can replace
-//           in it what belongs to somebody else.
+//           neither its group nor others may write to it. A sticky folder (/tmp) may be open to all: no user can replace
+//           in it what belongs to another user.
 //   link    belongs to the user or to root
 //   file    a regular file that belongs to the user or to root; neither its group nor others may write
 //
 // The user is the effective one. Root is no exception: it believes what belongs to root, so that HOME of another user
 // (sudo -E) does not lend that user root's trust. OpenSSH's StrictModes asks the same of authorized_keys, up to the home
-// folder; here the way begins at "/", because policies also lie outside of homes, and whoever may rename a home decides
+// folder; here the way begins at "/", because policies also lie outside of homes, and a user who may rename a home decides
 // what is in it. What is checked is what is read: each step is taken from the descriptor of the folder before it.
 //
 // On Windows the same is asked of owners and access control lists: SYSTEM, the group of administrators and TrustedInstaller are root, a

@@ -178,7 +178,7 @@ class VersionMarks;
 struct DecideOptions {
   bool allow_unsigned = false;
   bool allow_older = false;               // a version below one that was accepted before is a warning
-  const VersionMarks* marks = nullptr;    // the versions seen (version_marks.h); null: nobody remembers them
+  const VersionMarks* marks = nullptr;    // the versions seen (version_marks.h); null: not remembered
   uint64_t now = 0;         // seconds since 1970; the caller's clock
   std::string file;         // how messages name the container
 };
@@ -236,7 +236,7 @@ struct Verdict {
 [[nodiscard]] SignatureReport judge_key(const PublicKey& key, const std::string& model_id, const Authentication& authentication,
                                         const TrustSet& trust, const DecideOptions& options);
 
-// What is known after step 2 of what native code may do, for who keeps files away from its privileges until it knows. Never
+// What is known after step 2 of what native code may do, for callers that keep files away from their privileges until they know. Never
 // and Certain hold whatever the manifest says, unless step 3 refuses the file. `signer` is the verdict of step 2.
 enum class NativeCode : uint8_t { Never, Depends, Certain };
 [[nodiscard]] NativeCode native_code_before_manifest(const Verdict& signer, const Authentication& authentication,

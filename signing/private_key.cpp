@@ -161,7 +161,7 @@ Result<std::vector<std::byte>> PrivateKey::sign(Bytes message) const {
     signature.resize(good ? len : 0);
   }
   EVP_MD_CTX_free(context);
-  // A fault while signing can leak the key, and a signature nobody can verify helps nobody: check before handing out.
+  // A fault while signing can leak the key, and a signature that fails to verify is useless: check before handing out.
   if (!good || !public_.verify(message, signature)) return crypto_failed("sign");
   return signature;
 }

@@ -1,12 +1,12 @@
 // The versions seen: for each signer and model, the highest version of it that was accepted on this account. An older one
 // is refused from then on (spec/signing.md, section 8): a signature does not end when a better model is published, so
-// whoever can replace files could otherwise bring back one with a known fault.
+// an attacker who can replace files could otherwise bring back one with a known fault.
 //
 //   <state folder>/versions   mode 0600, at most kMaxMarks lines behind the first, sorted, no line ends but '\n':
 //     mlc-versions 1
 //     <key id, 64 lower-case hex digits> <version, decimal> <model id>
 //
-// A mark belongs to a key: what somebody else signs cannot raise it, and the marks of a key that is no longer trusted do
+// A mark belongs to a key: what another key signs cannot raise it, and the marks of a key that is no longer trusted do
 // not count. The file is one of those of owned_file.h; one that is damaged is an error (E3306), never empty.
 #pragma once
 

@@ -22,7 +22,7 @@ class Emitter {
   // What emitting needs of this machine beside memory.
   virtual Status can_emit() const { return ok(); }
   // Entry k of the module is kernels[k], which passed loop::verify. Equal input gives equal bytes. Where a kernel needs a frame
-  // above kMaxFrame it is told in `large`, and the module has no bytes.
+  // above kMaxFrame it is listed in `large`, and the module has no bytes.
   virtual Result<Module> emit(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>& large,
                               const EmitOptions& options) const = 0;
   // A kernel as it is compiled; empty where there is nothing to show.

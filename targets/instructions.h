@@ -1,4 +1,4 @@
-// Which instructions compute ir::Op::Dot, on which targets and at what price: the emitter takes the cheapest one, and whoever
+// Which instructions compute ir::Op::Dot, on which targets and at what price: the emitter takes the cheapest one, and code that
 // schedules a product asks here which signs of its operands suit the target and what a step costs. Whatever is chosen, the
 // result is that of expr.h: no instruction is listed that saturates on the way.
 #pragma once

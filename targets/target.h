@@ -85,7 +85,7 @@ struct Module {
   std::vector<std::byte> bytes;
   std::vector<uint64_t> scratch_bytes;  // per kernel
 };
-// Code that was compiled before, by a key that tells its kernel, target and compiler from all others. Asked on any thread, several
+// Code that was compiled before, by a key that identifies its kernel, target and compiler. Asked on any thread, several
 // at a time perhaps.
 class CodeStore {
  public:
@@ -105,7 +105,7 @@ struct EmitOptions {
 
 // Compiles kernels to one linked module (ELF for CPU families, portable code for `portable`); entry k is kernels[k].
 // Equal input gives equal bytes. Kernels must have passed loop::verify.
-// Kernels that need a frame above kMaxFrame are an error; with `large` they are told there instead, by number, and the
+// Kernels that need a frame above kMaxFrame are an error; with `large` they are listed there instead, by number, and the
 // module has no bytes.
 Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>* large = nullptr,
                            const EmitOptions& options = {});

@@ -19,7 +19,7 @@ struct Report {
   std::string text;   // for people, with its line ends
   Json json;          // fields after "schema" and "ok"
   Status failure;
-  std::shared_ptr<const void> in_use;  // by who answers: released behind the answer, since a large file takes its time
+  std::shared_ptr<const void> in_use;  // by the command: released behind the answer, since a large file takes its time
 };
 
 // Prints and returns the exit code. An answer that stdout did not take is a failure.

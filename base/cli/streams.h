@@ -6,7 +6,7 @@
 
 namespace mlc::cli {
 
-// Call first. Standard streams that whoever started the process has closed are opened, so that no file which is opened later
+// Call first. Standard streams that the parent process has closed are opened, so that no file which is opened later
 // is taken for one of them: input is empty, output fails, errors go nowhere. Bytes go through them as they are.
 void open_closed_streams();
 

@@ -12,7 +12,7 @@ class CudaMemory final : public device::Memory {
  public:
   // `context` outlives it.
   static Result<std::unique_ptr<CudaMemory>> allocate(Context& context, uint64_t bytes, device::MemoryKind kind);
-  // Of somebody else: see device::Device::adopt.
+  // Wraps memory that the caller owns: see device::Device::adopt.
   static Result<std::unique_ptr<CudaMemory>> adopt(Context& context, DevicePtr address, uint64_t bytes);
   ~CudaMemory() override;
 

@@ -10,7 +10,7 @@
 namespace mlc::cuda {
 namespace {
 
-constexpr int32_t kMostDevices = 64;  // a count that a driver tells is believed up to here
+constexpr int32_t kMostDevices = 64;  // a count from a driver is believed up to here
 
 class Asker {
  public:

@@ -1,4 +1,4 @@
-// The cheap half of the audit of PTX, before a driver assembles it: whom the text is for, and that it has the entries.
+// The cheap half of the audit of PTX, before a driver assembles it: which architecture the text is for, and that it has the entries.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,7 @@ class ElfModule final : public KernelModule {
   }
 
  private:
-  CodeMemory memory_;  // stays mapped as long as anybody can call into it
+  CodeMemory memory_;  // stays mapped as long as callers can call into it
   std::vector<MlrunEntry> entries_;
 };
 

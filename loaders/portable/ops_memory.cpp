@@ -5,7 +5,7 @@
 namespace mlc::portable {
 namespace {
 
-// How an element of type T lies in memory (Raw) and in a register (Reg).
+// How an element of type T is stored in memory (Raw) and in a register (Reg).
 template <DType T> struct Element;
 template <class M, class R>
 struct Plain {

@@ -12,7 +12,7 @@
 namespace mlc::vulkan {
 namespace {
 
-// Counts that drivers tell are believed up to here.
+// Counts from drivers are believed up to here.
 constexpr uint32_t kMostDevices = 64, kMostFamilies = 64, kMostExtensions = 4096;
 constexpr int64_t kLlvmpipeLoopBudget = 65'535;
 // Kernels have blocks of 128 lanes, and pair them from the smallest subgroups on.

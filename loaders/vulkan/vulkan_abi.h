@@ -107,7 +107,7 @@ struct ExtensionProperties {
   uint32_t spec_version;
 };
 
-// VkPhysicalDeviceLimits. Fields that nobody reads have no names.
+// VkPhysicalDeviceLimits. Unused fields have no names.
 struct DeviceLimits {
   uint32_t images[5];
   uint32_t texel_buffer_elements;

@@ -19,7 +19,7 @@ struct ContainerFile : OpenContainer {
   std::vector<std::byte> tail;  // the signature block, empty in an unsigned file
 };
 
-// Opens whoever signed it, also where the signature has expired; a wrong signature or structure is refused. The outer parts are
+// Opens a file of any signer, also where the signature has expired; a wrong signature or structure is refused. The outer parts are
 // read a second time and compared with what the reader saw.
 [[nodiscard]] Result<ContainerFile> open_container_file(const std::string& path);
 

@@ -82,7 +82,7 @@ Status add_pipelines(const OpenContainer& file, Report& report) {
   auto found = pipeline::parse(text, kPipelineAsset);
   if (!found.ok()) {
     Status status = std::move(found).status();
-    status.code = Code::Malformed;  // it is the file's fault here, not that of who called
+    status.code = Code::Malformed;  // it is the file's fault here, not the caller's
     return status;
   }
   const pipeline::PipelineFile parsed = std::move(found).value();

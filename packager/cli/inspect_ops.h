@@ -1,4 +1,4 @@
-// What is inside a container, as JSON and as text: read through the one reader, whoever signed the file.
+// What is inside a container, as JSON and as text: read through the one reader, whatever its signer.
 #pragma once
 
 #include <optional>

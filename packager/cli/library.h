@@ -1,4 +1,4 @@
-// The library's C API with owners, for who runs what was built: handles that release themselves, errors as Status.
+// The library's C API with owners, for commands that run what was built: handles that release themselves, errors as Status.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// A command that looks into containers, whoever signed them. What a trusted key has signed is read by this process; if one of
+// A command that looks into containers of any signer. What a trusted key has signed is read by this process; if one of
 // them is a stranger's, the command is answered by a process without privileges, the one in which mlrun opens such files
 // (runtime/isolation). Files are opened before: the child can open none.
 #pragma once

@@ -1,4 +1,4 @@
-// push, pull, copy, export and resolve: commands of mlpack-oci, which lies beside mlpack and is started in its place, so that mlpack has no sockets
+// push, pull, copy, export and resolve: commands of mlpack-oci, which is beside mlpack and is started in its place, so that mlpack has no sockets
 // and is built where libcurl is missing.
 #pragma once
 

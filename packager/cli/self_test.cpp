@@ -51,7 +51,7 @@ std::vector<std::string> chosen(const compile::FinishedFile& file, double most_o
   return names;
 }
 
-// Who asks drivers for devices in a process of its own: the mlrun beside this program. Empty: there is none.
+// The program that asks drivers for devices in a process of its own: the mlrun beside this program. Empty: there is none.
 std::string probe_program() {
   std::error_code failed;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);

@@ -43,7 +43,7 @@ Result<std::map<std::string, int64_t>> parse_extents(const std::vector<std::stri
   return out;
 }
 
-// What lies there already is kept: records of other machines, models, extents.
+// What is there already is kept: records of other machines, models, extents.
 Result<tune::Records> known_records(const std::string& path) {
   if (!std::filesystem::exists(path)) return tune::Records();
   return read_records(path);

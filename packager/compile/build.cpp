@@ -80,7 +80,7 @@ class Build {
   }
 
  private:
-  // --dump: of the whole program. `text` is called where somebody wants it.
+  // --dump: of the whole program. `text` is called where the level is asked for.
   Status show(const std::string& level, const std::function<std::string()>& text) {
     if (!options_.dump.wants(level) && !options_.dump.wants("passes")) return ok();
     return options_.dump.show({.target = "", .kernel = "", .level = level, .text = text()});

@@ -36,7 +36,7 @@ struct Stage {
 // "target 3 of 11" for the third; "target" if there is one only.
 std::string nth(const std::string& noun, size_t index, size_t count);
 
-// Records of tuning as they lie in the file.
+// Records of tuning as stored in the file.
 struct TuningText {
   uint64_t records = 0;
   std::string text;
@@ -53,7 +53,7 @@ struct BuildOptions {
   std::string key_path;                           // empty: the user's own key
   std::string key_passphrase;                     // of an encrypted one: file:PATH or fd:N
   bool sign = true;
-  std::optional<std::string> program;             // what the file says of the options above to who adds targets later (JSON); none: it keeps no program
+  std::optional<std::string> program;             // the options above as the file records them for `mlpack add` (JSON); none: it keeps no program
   unsigned threads = 0;                           // 0: as many as this process may use
   std::string cache_folder;                       // code of kernels compiled before (code_cache.h); empty: none is kept
   double tolerance = 1e-3;                        // of golden vectors, relative to the largest output

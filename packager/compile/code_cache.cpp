@@ -20,7 +20,7 @@ constexpr std::string_view kMagic = "mlc code 1\n";
 constexpr size_t kHeader = kMagic.size() + sizeof(Digest), kMaxEntry = size_t{1} << 28;
 constexpr size_t kMaxNames = 1'000'000;
 constexpr std::string_view kTemporary = ".new-";  // beginning of the names of entries that are being written
-constexpr int64_t kAbandoned = 3600;              // seconds after which nobody writes to such a file any more
+constexpr int64_t kAbandoned = 3600;              // seconds after which no writer of such a file is left
 
 bool is_key(std::string_view name) {
   return name.size() == 64 && std::all_of(name.begin(), name.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });

@@ -8,7 +8,7 @@
 namespace mlc::compile {
 namespace {
 
-constexpr size_t kMaxText = 200;  // longer expressions help nobody
+constexpr size_t kMaxText = 200;  // longer expressions are not readable
 
 bool is_plain_name(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.'; });

@@ -1,4 +1,4 @@
-// The middle of a build, whoever began it: expanded functions are optimised together, compiled for targets, and put into
+// The middle of a build, for every command that builds: expanded functions are optimised together, compiled for targets, and put into
 // a container. Everything is in memory; `mlpack build` adds the model file, golden vectors, pipelines and a signature.
 //
 //   std::vector<Program> programs;

@@ -271,7 +271,7 @@ class VariantCompiler {
     return lower::lower(ctx_, *place.function, *place.statement, target_, expand_, &all[std::min(candidate, all.size() - 1)]);
   }
 
-  // None: nobody has chosen, or what does not suit.
+  // None: no schedule was chosen, or what does not suit.
   Result<std::optional<std::vector<loop::Kernel>>> lowered_as_chosen(const Place& place) {
     std::optional<std::vector<loop::Kernel>> none;
     if (!options_.choose || !place.statement->nest) return none;
@@ -302,7 +302,7 @@ class VariantCompiler {
     return all;
   }
 
-  // Of a kernel that prepares what the last one of its statement reads, and of a block whose steps nobody has counted.
+  // Of a kernel that prepares what the last one of its statement reads, and of a block whose steps are not counted.
   nest::Figures moved_by(const loop::Kernel& kernel, const nest::Function& function) {
     std::vector<const ir::Expr*> read, written;
     for (const loop::Param& param : kernel.params) {

@@ -36,7 +36,7 @@ struct CompiledVariant {
   size_t num_launches = 0;  // of all segments
 };
 
-// Who knows better than this compiler how a nest is computed: one of `alternatives`, or any other that suits. None: the first of them.
+// Chooses how a nest is computed in place of this compiler: one of `alternatives`, or any other that suits. None: the first of them.
 // A schedule that does not suit the nest is not followed.
 using ChooseSchedule = std::function<std::optional<schedule::Schedule>(const targets::Target& target, const std::string& nest,
                                                                        const std::vector<schedule::Schedule>& alternatives)>;

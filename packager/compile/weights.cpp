@@ -16,7 +16,7 @@ std::vector<uint64_t> constant_shape(const nest::Array& array) {
   return shape;
 }
 
-// Kernels read elements of less than 8 bits a byte each and weights are mapped as they lie, so such constants are stored as
+// Kernels read elements of less than 8 bits a byte each and weights are mapped as stored, so such constants are stored as
 // bytes; a tensor of their own type would be packed.
 DType stored_type(DType t) { return bits_of(t) >= 8 ? t : is_signed_int(t) ? DType::I8 : DType::U8; }
 

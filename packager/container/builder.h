@@ -9,7 +9,7 @@
 //   MLC_RETURN_IF_ERROR(b.write("cat.mlc", &key));
 //
 // Handles. add_* returns handles: positions in the order of adding. `finish` sorts every named list and rewrites all
-// indices, so nobody sorts by hand. One exception: a plan names tensors by their final index, which must be known when
+// indices, so callers need not sort. One exception: a plan names tensors by their final index, which must be known when
 // the plan is written, before the container is; so tensors must be added in ascending order of their names (bytewise),
 // and a tensor's handle is its final index. The order of the bytes inside a weights segment is the order of add_copy.
 //
@@ -23,7 +23,7 @@
 // are called for its segments in their order (with `manifest.segments` empty before), and more is added behind them.
 //
 // Bytes are either owned (moved in) or borrowed (`Borrowed`, must outlive the builder): weights are hashed and written
-// from where they lie, never copied.
+// from their place, never copied.
 #pragma once
 
 #include <cstddef>
@@ -69,7 +69,7 @@ class ContainerBuilder {
   // A segment with this content: module, plan, tuning, ...
   uint32_t add_segment(std::string name, format::SegmentKind kind, bool droppable, Content content);
   // A segment of another container as it is stored there, or absent where it is absent: nothing is decoded, hashed or compressed, and
-  // nothing may be appended. What `stored` delivers must be what `segment` says; who opens the file finds out.
+  // nothing may be appended. What `stored` delivers must be what `segment` says; the reader finds out.
   uint32_t keep_segment(format::Segment segment, StoredSegment stored);
   // The bytes of a kept segment that was absent.
   void bring_back(uint32_t segment, StoredSegment stored);
@@ -109,7 +109,7 @@ class ContainerBuilder {
   const format::Manifest& finished() const;
 
   // Writes the file: temporary file in the same folder, fsync, rename; never in place. `key` none: unsigned. `accept`, if
-  // there is one, is told where the complete file lies before it is renamed; if it fails, the file disappears.
+  // there is one, is told where the complete file is before it is renamed; if it fails, the file disappears.
   [[nodiscard]] Status write(const std::string& path, const signing::PrivateKey* key, const std::function<Status(const std::string& path)>& accept = {});
   [[nodiscard]] Result<std::vector<std::byte>> to_bytes(const signing::PrivateKey* key);
   // The bytes of the file, in order.

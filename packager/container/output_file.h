@@ -27,7 +27,7 @@ class OutputFile {
   [[nodiscard]] Status write_at(uint64_t offset, Bytes bytes);
   // For reading what was written so; stays this object's.
   [[nodiscard]] int descriptor() const { return fd_; }
-  // Where the bytes lie until then; all that was written is there.
+  // Where the bytes are until then; all that was written is there.
   [[nodiscard]] Result<std::string> flushed();
   // fsync, rename over `path`, fsync of the folder. Nothing may be written afterwards.
   [[nodiscard]] Status commit();

@@ -11,7 +11,7 @@ namespace mlc::import {
 // and without recursion. In the body of an If or Loop, values of enclosing graphs may be read: `outer_values_allowed`.
 Status order_nodes(model::Graph& graph, bool outer_values_allowed);
 
-// Removes nodes of an ordered graph of whose results no output is made. They may be of operators that nobody knows.
+// Removes nodes of an ordered graph of whose results no output is made. Their operators may be unknown.
 void drop_unused(model::Graph& graph);
 
 }  // namespace mlc::import

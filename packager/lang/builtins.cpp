@@ -424,7 +424,7 @@ ExprValue BuiltinCall::hash_table() {
   return x_.list(std::move(r));
 }
 
-// prefixes(items, sizes): of rows that lie one behind the other, a number for each prefix that ends at an item. Equal prefixes
+// prefixes(items, sizes): of rows that are contiguous, a number for each prefix that ends at an item. Equal prefixes
 // have equal numbers, from 0 on in the order in which they appear.
 ExprValue BuiltinCall::prefixes() {
   const Constants items = integers_of(0), sizes = integers_of(1);

@@ -1,5 +1,5 @@
 // What the user of a model is told where an operator's definition does not cover a node. The definitions of this program
-// are no concern of theirs: they see the node, what it was given, and what can be done. Who wrote a definition sees its line.
+// are no concern of theirs: they see the node, what it was given, and what can be done. The author of a definition sees its line.
 #pragma once
 
 #include <string>

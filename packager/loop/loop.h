@@ -100,7 +100,7 @@ enum class Hoisting : uint8_t {
 };
 
 // An axis along which the tiles of a kernel are cut: into chunks of neighbouring quanta, the last of them as long as what
-// is left. Whoever launches it chooses the chunk, from 1 to max(1, units), and passes it behind the scalars: no result
+// is left. The launcher chooses the chunk, from 1 to max(1, units), and passes it behind the scalars: no result
 // depends on it.
 struct Cut {
   const ir::Expr* chunk = nullptr;  // an i64 Var that the body may use anywhere

@@ -26,13 +26,13 @@ struct Attention {
   const ir::Expr *score = nullptr;   // of the product (product.fold)
   const ir::Expr *top = nullptr;
   const ir::Expr *part = nullptr;    // of `score` and `top`
-  const ir::Expr *all = nullptr;     // null: nobody asks for it
+  const ir::Expr *all = nullptr;     // null: not needed
   const ir::Expr *weight = nullptr;  // of `parted`, and of `all` perhaps: linear in the first
   const ir::Expr *parted = nullptr, *mixed = nullptr;
   std::vector<const ir::Expr*> in_range;  // of loads of the score, which stand for zero elsewhere: at each query and key, or there is a fault
 };
 
-// Nests first .. last of the group as attention; nothing, if they are none, or if anybody else reads what they pass on.
+// Nests first .. last of the group as attention; nothing, if they are none, or if other statements read what they pass on.
 Result<std::optional<Attention>> attention_of(ir::Context& ctx, const nest::Function& f, const nest::Group& group, size_t first, size_t last);
 
 // Its schedules on a device; nothing, if there is too little to share. `attention` must outlive them.

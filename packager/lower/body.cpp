@@ -284,7 +284,7 @@ const Expr* Body::load(const Expr* e, const Expr* guard) {
   if (lin && lin->coefficients[0]->is_const()) return along(scalar(address, guard), lin->coefficients[0]->i);
   const Expr* usual = lin ? ir::without_steps(ctx, lin->coefficients[0]) : nullptr;
   if (usual && usual != lin->coefficients[0] && usual->is_const()) {
-    // Only the run tells whether this axis has one element: a vector or a single one.
+    // Whether this axis has one element is dynamic: a vector or a single one.
     const Expr* moves = all_one(ir::steps_in(lin->coefficients[0]));
     if (!moves) return along(scalar(address, guard), usual->i);
     const Expr* base = b.let(scalar(address, guard));

@@ -373,7 +373,7 @@ Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels) {
   // read outside of the group as well.
   if (c.b->array >= nest.params.size() || nest.params[c.b->array].written) return ok();
   const Expr* rows = ctx.mul(c.m ? c.m->extent : ctx.integer(1), c.m_outer ? c.m_outer->extent : ctx.integer(1));
-  // Few columns take no more than a row of the other factor or two, and go without vectors if they stay as they lie.
+  // Few columns take no more than a row of the other factor or two, and go without vectors if they stay as stored.
   if (rows->is_const() && rows->i < (r->few ? 2 : nest::kRowsWorthPacking)) return ok();
 
   const Panels panels(ctx, c, nest, r->few);

@@ -5,7 +5,7 @@
 // n is a map dim along which B is contiguous: 16 columns of a panel, or a row-major row. Rows m are map dims that only
 // A knows. Everything around the sum is the epilogue, evaluated on the accumulators.
 //
-// Codes of 8 bits are multiplied in groups of four along k, which lie side by side in both factors; the sums are of i32.
+// Codes of 8 bits are multiplied in groups of four along k, which are contiguous in both factors; the sums are of i32.
 //
 // With few columns a vector of columns would be mostly empty. Then vectors run along k, which is contiguous in both
 // factors; an accumulator is summed across its lanes before the epilogue, which runs along the rows.
@@ -40,7 +40,7 @@ struct Contraction {
   unsigned k_lanes = 1;
   const ir::Expr* b_n = nullptr;
   bool along_k() const { return k_lanes > 1; }
-  // Codes of 8 bits: sums in i32. Groups of these, and pairs of bf16, lie side by side along k in B.
+  // Codes of 8 bits: sums in i32. Groups of these, and pairs of bf16, are contiguous along k in B.
   bool codes() const { return fold->type.dtype == DType::I32; }
   DType acc() const { return fold->type.dtype; }
   int64_t group = 1;
@@ -51,7 +51,7 @@ struct Contraction {
 // Lanes of a vector of sums: no more than a panel has columns.
 unsigned lanes_of_sums(const Job& job, DType acc);
 
-// Vectors of so many f32 take twice as long as half of one on some machines (Zen 4, cores with one wide multiplier), and as long on others: columns
+// Vectors of this many f32 take twice as long as half of one on some machines (Zen 4, cores with one wide multiplier), and as long on others: columns
 // that are left over and fill no more than half of one are half a vector.
 inline constexpr unsigned kWideLanes = 16;
 inline bool is_wide(unsigned lanes, DType acc) { return lanes * bytes_of(acc) >= kWideLanes * 4; }
@@ -60,17 +60,17 @@ inline bool is_wide(unsigned lanes, DType acc) { return lanes * bytes_of(acc) >=
 struct RegisterTile {
   unsigned rows = 1, vectors = 1;
 };
-// Best first; at most eight. `column_bytes`: of a column, for all of the fold (0: not known); `panels`: columns lie in panels;
+// Best first; at most eight. `column_bytes`: of a column, for all of the fold (0: not known); `panels`: columns are stored in panels;
 // `more`: vectors that each row takes beside its accumulators.
 std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, bool rows_known, double columns, double column_bytes, bool panels, unsigned more);
 // For vectors along k.
 RegisterTile choose_tile_along_k(const Job& job, double rows, bool rows_known, unsigned columns);
-// Partial sums for each accumulator, so that `wanted` are under way.
 // Whether a vector of A's elements along k is worth loading, each of whose lanes is then multiplied with columns.
 bool a_lies_along_k(const Job& job, const Contraction& c);
+// Partial sums for each accumulator, so that `wanted` additions are in flight and hide their latency.
 unsigned chains_for(unsigned rows, unsigned vectors, unsigned wanted);
 
-// Recognises `nest`; B as it lies. A product whose B is contiguous along k instead comes back with `needs_pack`, unless its
+// Recognises `nest`; B as stored. A product whose B is contiguous along k instead comes back with `needs_pack`, unless its
 // columns are few and lie so.
 struct Recognised {
   Contraction c;

@@ -1,6 +1,6 @@
 // What a device needs that a processor does not: a lane has one point and computes all of it, so what many points share is a
 // kernel of its own, launched before, and so are the chunks of a long fold that few points have; and a launch takes a number of
-// buffers at most, so what reads more is cut. What passes between such kernels lies in workspaces.
+// buffers at most, so what reads more is cut. What passes between such kernels is in workspaces.
 #include <algorithm>
 #include <set>
 
@@ -104,7 +104,7 @@ class Splitting {
     for (const ir::Dim* d : n_.dims) ours |= facts_.bit(d);
     if (facts_.dims(fold) & ~ours) return false;  // it is one of each point of another fold
     if (points(dims_of(fold, true)) < kLeastShared || points(fold->fold->dims) < kLeastFolded) return false;
-    bool faults = false;  // where no point exists, nothing is to be told
+    bool faults = false;  // where no point exists, no fault is reported
     ir::walk(fold, [&](const Expr* x) { faults |= x->op == Op::Load && x->access == Access::Checked; });
     return !faults;
   }

@@ -233,7 +233,7 @@ class AttentionStage final : public TileStage {
       }
     }
     k_.b.with_for(ctx_.integer(0), ctx_.integer(tile_.columns), tile_.depth, [&](const Expr* piece) {
-      k_.b.append(loop::StmtKind::Barrier);  // nobody reads the piece before
+      k_.b.append(loop::StmtKind::Barrier);  // all lanes have read the piece before
       bring_values(piece);
       k_.b.append(loop::StmtKind::Barrier);
       over_steps([&](const Expr* k) { add_step(weights_, k_.b.let(ctx_.add(piece, k)), elements_, k, sums_); });

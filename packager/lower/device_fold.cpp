@@ -1,5 +1,5 @@
-// Long folds on devices whose lanes tell each other numbers without memory (vulkan-subgroup): a point has a block. Each lane folds
-// every 128th element, so neighbours read neighbours; what lanes found is folded in an order that no device changes
+// Subgroup reductions (vulkan-subgroup): long folds have one workgroup per output element. Each lane folds
+// every 128th element, so neighbours read neighbours; the lanes' partial results are reduced in an order that no device changes
 // (loop::StmtKind::FoldLanes), and the first lane does the rest of the point and writes.
 //
 // Without it a lane folds all of its row, at a distance of a row from its neighbour; where there are few rows, chunks are a launch of their own.
@@ -17,7 +17,7 @@ using ir::Op;
 namespace {
 
 constexpr double kFoldOfBlock = 512;      // elements
-constexpr double kFewPoints = 4096;    // of which it does not matter how their folds lie in memory
+constexpr double kFewPoints = 4096;    // of which it does not matter how their folds are stored in memory
 constexpr double kFewBlocks = 64, kTooLong = 65536;  // so few blocks, each with so much, would be all that is at work
 
 std::optional<Op> combine_of(Join join) {

@@ -1,4 +1,4 @@
-// Folds whose points lie side by side, on a device: softmax, norms, sums along the last axis. Some lanes of a block share a row: each
+// Folds whose points are contiguous, on a device: softmax, norms, sums along the last axis. Some lanes of a block share a row: each
 // folds every so-manieth element, neighbours in memory being neighbours among lanes; what they have goes through shared memory, halves
 // onto each other. The tree is the same in every run, hence the result. What the row's points need of its folds is at hand then: all of
 // a softmax is one kernel.

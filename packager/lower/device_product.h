@@ -1,7 +1,7 @@
 // A product on a device (design: accelerators.md section 3.1): what a contraction (packager/nest/contraction.h) is to blocks of lanes,
 // and what all their templates do alike. Its map dims are rows, columns and batches; rows are one index, whatever dims they have, and
-// so are columns: factors are read at any address that these lead to, images in patches as well as matrices in panels. Who is rows and
-// who is columns means nothing but the order in which the result is written.
+// so are columns: factors are read at any address that these lead to, images in patches as well as matrices in panels. Which is rows and
+// which is columns means nothing but the order in which the result is written.
 #pragma once
 
 #include <optional>
@@ -71,7 +71,7 @@ class TileStage : public ProductStage {
  protected:
   using ProductStage::ProductStage;
 
-  // Rows or columns of the block: a lane has some of them in vectors that lie side by side, the vectors apart.
+  // Rows or columns of the block: a lane has some of them in vectors that are contiguous, the vectors apart.
   struct Part {
     const Side* side = nullptr;
     int64_t size = 0, of_lane = 0, vector = 1;

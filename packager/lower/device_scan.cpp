@@ -2,7 +2,7 @@
 // for each:
 //
 //   elements to shared memory, neighbours by neighbouring lanes; barrier
-//   each lane scans eight that lie side by side, and tells their total; barrier
+//   each lane scans eight that are contiguous, and stores their total; barrier
 //   totals are scanned as a tree; barriers
 //   each lane joins what stands before it; barrier
 //   results are written as elements were read; what has gone by is the same number in all lanes
@@ -109,7 +109,7 @@ class ScanStage final : public Stage {
   void each_of_turn(const std::function<void(const Expr* element)>& body) {
     k_.b.with_for(ctx_.integer(0), ctx_.integer(turn_), lanes_, [&](const Expr* i) { s_.scoped([&] { body(k_.b.let(ctx_.add(i, mine_))); }); });
   }
-  // Those of the lane, which lie side by side.
+  // Those of the lane, which are contiguous.
   void each_of_lane(const std::function<void(const Expr* at)>& body) {
     const Expr* first = k_.b.let(ctx_.mul(mine_, ctx_.integer(kElements)));
     k_.b.with_for(ctx_.integer(0), ctx_.integer(kElements), 1, [&](const Expr* i) { s_.scoped([&] { body(place(ctx_.add(first, i))); }); });

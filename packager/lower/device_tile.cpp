@@ -54,7 +54,7 @@ void TileStage::add_products(const Part& rows, const Part& columns, const Sums& 
     bring(rows, of_rows, first, whole, stores);
     const size_t num_rows = stores.size();
     bring(columns, of_columns, first, whole, stores);
-    k_.b.append(loop::StmtKind::Barrier);  // nobody reads the piece before
+    k_.b.append(loop::StmtKind::Barrier);  // all lanes have read the piece before
     for (size_t k = 0; k < stores.size(); ++k) k_.b.store(k < num_rows ? rows.memory : columns.memory, stores[k].first, stores[k].second);
     k_.b.append(loop::StmtKind::Barrier);
     over_steps([&](const Expr* k) { add_step(rows, k, columns, k, sums); });

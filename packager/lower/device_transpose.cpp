@@ -1,4 +1,4 @@
-// Maps that read an array across its grain, on a device: a block reads 32 x 32 elements as they lie, into shared memory whose rows are one
+// Maps that read an array across its grain, on a device: a block reads 32 x 32 elements as stored, into shared memory whose rows are one
 // element longer, so that reading them the other way meets no bank twice; and writes them as they are to lie.
 #include <algorithm>
 

@@ -74,7 +74,7 @@ bool is_taken_apart(const Expr* before, const Expr* i) {
 namespace {
 
 // The axes of an array that lies row by row, where neighbours whose index is i / n and i % n, n the extent of the second one, are one axis
-// with index i: a reshape whose extents the run decides reads what lies side by side, and divides nothing. They are in range where i is.
+// with index i: a reshape whose extents the run decides reads what is contiguous, and divides nothing. They are in range where i is.
 // Of rows that are kept, `origin` is the first: along the second axis all are.
 struct Joined {
   std::vector<const Expr*> shape, kept, origin, index;

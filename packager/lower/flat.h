@@ -67,7 +67,7 @@ class Params {
   const nest::Function& f_;
 };
 
-// Two indices side by side that are i / n and i % n: of something reshaped, whose elements lie side by side.
+// Two indices side by side that are i / n and i % n: of something reshaped, whose elements are contiguous.
 bool is_taken_apart(const ir::Expr* before, const ir::Expr* index);
 // One array access in flat form, given one whose indices are flat already. `Proved` loads that are in range unconditionally come back as Clamped.
 const ir::Expr* flat_load(ir::Context& ctx, const nest::Function& f, Params& params, const ir::Expr* load);
@@ -82,7 +82,7 @@ const ir::Expr* flatten(ir::Context& ctx, const nest::Function& f, Params& param
 Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::Nest& nest);
 // The same with parameters that several nests share; the nest has those that there are so far.
 Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::Nest& nest, Params& params);
-// Replaces dims and variables in all expressions; who does that removes the dims.
+// Replaces dims and variables in all expressions; the caller removes the dims.
 void substitute(ir::Context& ctx, FlatNest& nest, const std::unordered_map<const ir::Expr*, const ir::Expr*>& map);
 class Facts;
 // `e` with its loads along `d` as ones that may only be made where the conditions around them hold.

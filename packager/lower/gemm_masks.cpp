@@ -1,6 +1,6 @@
 // What masks make superfluous, in the two products of attention.
 //
-//   scores    a tile whose sums go nowhere: they stand in the arm of a select that no point of the tile takes, as a comparison of
+//   scores    a tile that the mask discards entirely: its sums are in an arm of a select that no point of the tile takes, as a comparison of
 //             row and column says (causal masks). What is written does not change.
 //   weights   rows of a softmax's weights are zero behind the diagonal of a causal mask, before a sliding window, beside a padded
 //             text. What a tile's rows have zeros for at both ends of k is left out, a vector of keys at a time. It is read from

@@ -5,7 +5,7 @@
 //           than one line makes it slower where there are two tiles: they read as fast as memory answers.
 //   parts   a group of panels that is longer than its share of L2 would come anew for each row tile. Parts of k of it go by for
 //           all rows of a block, one after the other. The sums wait in scratch memory in between: the same sums in the same order.
-//   beside  a residual is read once, where the result is written: a few lines of each row, which nobody asked for before. Each
+//   beside  a residual is read once, where the result is written: a few lines of each row, which was not fetched before. Each
 //           tile asks for its own as it begins, so that the epilogue does not wait.
 #include "packager/lower/gemm.h"
 

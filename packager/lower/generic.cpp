@@ -109,7 +109,7 @@ constexpr unsigned kFoldVectors = 4;     // accumulators of a light fold
 constexpr unsigned kFunctionVectors = 2;  // that share the constants of an exponential
 constexpr unsigned kMostLanes = 64;
 
-// A plain write at which the values of `inner` lie side by side, and those of `outer` behind each other without a gap.
+// A plain write at which the values of `inner` are contiguous, and those of `outer` behind each other without a gap.
 bool takes_turns(ir::Context& ctx, const FlatNest& nest, const ir::Dim* inner, const ir::Dim* outer) {
   if (nest.where || nest.scan_dim || nest.writes.size() != 1 || nest.writes[0].push || nest.writes[0].in_range) return false;
   if (!inner->extent->is_const() || inner->extent->i < 2 || inner->extent->i > kMostTurns) return false;
@@ -161,7 +161,7 @@ class Map final : public Walk {
     n_.scan_dim ? scan() : at_columns([&] { point(); });
   }
 
-  // Vectors of neighbours whose copies are written in turns (the channels of pixels): side by side, as they will lie in memory.
+  // Vectors of neighbours whose copies are written in turns (the channels of pixels): side by side, as they are to be stored in memory.
   void copies(size_t l) override {
     const ir::Dim* d = steps_[l].dim;
     const auto n = static_cast<unsigned>(d->extent->i);
@@ -454,7 +454,7 @@ class Maps {
     }
   }
 
-  // Few values lie side by side in the write, and all that is read lies side by side along another dim, whose points follow them: vectors
+  // Few values are contiguous in the write, and all that is read is contiguous along another dim, whose points follow them: vectors
   // run along that one.
   const ir::Dim* read_along(const ir::Dim* v) {
     const auto takes = [&](const ir::Dim* d) {
@@ -471,7 +471,7 @@ class Maps {
     return at == n_.dims.end() ? nullptr : *at;
   }
 
-  // Loads of a long fold would be gathers along `v`, but lie side by side along a dim of the fold.
+  // Loads of a long fold would be gathers along `v`, but are contiguous along a dim of the fold.
   bool fold_is_better(const ir::Dim* v, unsigned lanes) {
     bool better = false;
     for (const FlatWrite& w : n_.writes)

@@ -72,7 +72,7 @@ class Joiner {
 
   static bool same_extent(const ir::Dim* a, const ir::Dim* b) { return a->extent == b->extent; }
 
-  // The dims of `map` as the row of `next` and as its folded dim. Which is which, their extents must tell, or their order.
+  // The dims of `map` as the row of `next` and as its folded dim. Extents say which is which, or else their order.
   std::optional<Places> places_of(const FlatNest& map, const FlatNest& next, const ir::Dim* folded) {
     if (map.dims.size() != next.dims.size() + 1 || !same_extent(map.dims.back(), folded)) return std::nullopt;
     Places places{{ctx_.dim(map.dims.back()), ctx_.dim(folded)}};

@@ -29,7 +29,7 @@ namespace mlc::lower {
 using MathExpander = std::function<const ir::Expr*(ir::Context&, ir::Op, const ir::Expr* arg)>;
 
 // Schedules for a statement, best first, at most eight. Kernels may have stack frames of at most `targets::kMaxFrame` bytes, and
-// nearly all by the first have; who finds one that does not tries the next. The last has no vectors and keeps no value.
+// nearly all by the first have; the caller tries the next if one does not. The last has no vectors and keeps no value.
 Result<std::vector<schedule::Schedule>> candidates(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement,
                                                    const targets::Target& target);
 

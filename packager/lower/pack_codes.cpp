@@ -1,6 +1,6 @@
 // Codes of 8 bits into panels, groups of four along k side by side: what a product of two values does before it begins.
 //
-// Columns that lie side by side come as vectors, one for each code of a group, and leave as words: code i of a group is byte i
+// Columns that are contiguous come as vectors, one for each code of a group, and leave as words: code i of a group is byte i
 // of a word, on every target. Rows that lie along k come as groups already. Columns beyond the last one stay what they were,
 // their sums are written nowhere; codes beyond the last one of a column are of the last one: they meet zeros of the other factor.
 #include "packager/lower/contraction.h"

@@ -76,7 +76,7 @@ class ProcLowering {
   }
   const Expr* value(const Expr* e) { return flat_value(access_.flat(e)); }
 
-  // Of one instance, as a double over symbols; loops that nobody knows the length of count as some turns.
+  // Of one instance, as a double over symbols; loops of unknown length count as some turns.
   const Expr* operations(const std::vector<loop::StmtPtr>& stmts) {
     const auto number = [&](double n) { return ctx_.number(n, DType::F64); };
     const Expr* sum = number(0);

@@ -16,8 +16,8 @@ class ProcAccess {
  public:
   ProcAccess(ir::Context& ctx, const nest::Function& f, const nest::Proc& p);
 
-  // Arrays of the block: those of constant size lie in scratch (`scratch`, numbered behind `params`), the others in a
-  // workspace with one part per instance. `interleaved`: all lie in workspaces, element by element those of all instances side
+  // Arrays of the block: those of constant size are in scratch (`scratch`, numbered behind `params`), the others in a
+  // workspace with one part per instance. `interleaved`: all are in workspaces, element by element those of all instances side
   // by side, which are neighbouring lanes of a device.
   void place_locals(const ir::Expr* instances, bool interleaved);
   void at_instance(const ir::Expr* number) { instance_ = number; }

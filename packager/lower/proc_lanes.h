@@ -17,7 +17,7 @@ struct InLanes {
   nest::Independent facts;
   unsigned lanes = 1;
   unsigned copies = 1;  // vectors at once: as many sums as hide the latency of an addition
-  bool panels = false;  // reads an array that lies in panels: vectors must not cross them
+  bool panels = false;  // reads an array that is stored in panels: vectors must not cross them
 };
 
 // Which loops of a proc run in lanes: those where the estimate says that it pays, seen from outside.

@@ -1,5 +1,5 @@
-// Enlarging by a whole factor reads element i / k for the k values that lie side by side (nearest neighbours of a picture). Vectors along i
-// would gather. Here the dim becomes two, i = k*o + t: vectors run along o, whose elements lie side by side, and are written in turns.
+// Enlarging by a whole factor reads element i / k for the k values that are contiguous (nearest neighbours of a picture). Vectors along i
+// would gather. Here the dim becomes two, i = k*o + t: vectors run along o, whose elements are contiguous, and are written in turns.
 #include <algorithm>
 
 #include "packager/lower/templates.h"

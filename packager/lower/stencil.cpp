@@ -38,7 +38,7 @@ struct WindowFold {
   const ir::Dim* channel = nullptr;      // along which vectors run
   std::vector<const Expr*> lane_terms;   // conditions on it
   std::vector<const ir::Dim*> lane_taps; // that these mention
-  bool strided = false;                  // along channels, what is read lies apart
+  bool strided = false;                  // along channels, what is read is not contiguous
   bool reads_beside = false;             // other values along channels than those that the window slides over
 };
 
@@ -91,7 +91,7 @@ class Window final : public Walk {
     return Range{begin, k_.b.let(ctx_.max(end, begin))};
   }
 
-  // Elements that lie apart are picked under masks only where there are registers of those.
+  // Elements that are not contiguous are picked under masks only where there are registers of those.
   bool has_masked_borders(size_t l) const override { return steps_[l].how->tail == schedule::Tail::Mask || !w_.strided; }
 
   // Nothing that a point reads is overwritten by the point.
@@ -261,7 +261,7 @@ class Windows {
     return copies;
   }
 
-  // Whether vectors at the borders along channels are put together one element after the other: they lie apart, and processors gather
+  // Whether vectors at the borders along channels are put together one element after the other: they are not contiguous, and processors gather
   // whole words only, and only some of them.
   bool is_picked_by_lanes() const {
     return w_.strided && !w_.lane_terms.empty() && (!job_.target.has_masks || bytes_of(w_.fold->type.dtype) < 4);
@@ -289,7 +289,7 @@ class Windows {
     return fits;
   }
 
-  // Where elements lie apart, a vector that is not full is gathered, one by one: narrower ones that are full take less.
+  // Where elements are not contiguous, a vector that is not full is gathered, one by one: narrower ones that are full take less.
   bool fill_vectors() {
     if (!w_.strided || !channel_->extent->is_const()) return true;
     const int64_t n = channel_->extent->i;

@@ -174,7 +174,7 @@ Result<loop::Kernel> kernel_of(const Job& job, const FlatNest& nest, bool tiles 
 // points there.
 Status split_single(const Job& job, FlatNest& nest, Kernels& kernels);
 
-// A product whose columns lie apart, side by side along the sum (the K of Q * K^T), is changed to read panels from a workspace;
+// A product whose columns are contiguous along the sum (the K of Q * K^T), is changed to read panels from a workspace;
 // the kernel that writes these comes back. Nothing: `nest` is no such product.
 Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels);
 

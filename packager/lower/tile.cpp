@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostTiles = 8;
 constexpr unsigned kWide = 8;  // vectors of a tile of one row
-// Columns of a tile that do not stay in L1 come from L2 for every row tile, so many bytes a cycle beside the arithmetic: too slow for low
+// Columns of a tile that do not stay in L1 are read again from L2 for every row tile, at kFarBytes a cycle, which bounds short
 // tiles (3x3, 256 to 256 channels of 8 bits at 10x10: rows of 5 take 10 % longer than rows of 10).
 constexpr double kNearBytes = 40 << 10, kFarBytes = 22;
 
@@ -77,7 +77,7 @@ std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, b
             low.push_back({h, v});
       }
     candidates.insert(candidates.end(), low.begin(), low.end());
-    // One row streams its weights: a single panel at a time is what DRAM likes best. Where columns lie beside each other, and what is next
+    // One row streams its weights: a single panel at a time is what DRAM likes best. Where columns are beside each other, and what is next
     // along k lies a whole row behind, several lines of a row are read together.
     if (rows < 2) {
       unsigned vectors = std::clamp(16 / lanes, 1u, kWide);

@@ -42,7 +42,7 @@ bool may_peel_rows(ir::Context& ctx, Facts& facts, const Anchor& anchor) {
   bool constant = true;
   for (const Expr* term : anchor.row_terms) {
     mentioned |= facts.dims(term);
-    // Variables: the first row of a block of a group, of which only the run tells where in the row it lies.
+    // Variables: the first row of a block of a group, whose place in the row is dynamic.
     ir::walk(term, [&](const Expr* e) { constant &= e->op != Op::Sym && e->op != Op::Var && e->op != Op::Load; });
   }
   int64_t combinations = 1;

@@ -30,14 +30,14 @@ std::vector<bool> edges_of(ir::Context& ctx, Facts& facts, const Anchor& anchor,
 size_t num_edges(ir::Context& ctx, Facts& facts, const Anchor& anchor, int64_t height);
 // The rows that all taps together reach in these.
 int64_t reached_in_edges(ir::Context& ctx, Facts& facts, const Anchor& anchor, int64_t height);
-// Rows that not all taps reach lie so many from the ends of a row whose extent the run says: 0 .. begin and end .. end + last.
+// Rows near the ends that not all taps reach, of a row with a dynamic extent: 0 .. begin and end .. end + last.
 struct Ends {
   int64_t begin = 0, last = 0;
   const ir::Expr* end = nullptr;
 };
 // Nothing: how many these are, only the run knows, or what reaches them.
 std::optional<Ends> ends_of(ir::Context& ctx, Facts& facts, const Anchor& anchor);
-// Whether two points of a tap tell whether all of them exist, whatever the other taps are.
+// Whether two points of a tap decide whether all of them exist, whatever the other taps are.
 bool may_peel_window(ir::Context& ctx, Facts& facts, const Anchor& anchor, const ir::Dim* tap);
 
 class Walk : public Stage {

@@ -2,7 +2,7 @@
 //
 //   model "pytorch 2.1"                       ; the producer, if the file names one
 //   opset ai.onnx 17
-//   meta "author" "somebody"
+//   meta "author" "A. Author"
 //   graph "main_graph" {
 //     input %x : f32[N, 3, 224, 224]          ; extents, names of free ones, ? for nameless ones; f32[*]: rank unknown
 //     init @w : f32[64, 3, 7, 7] sha256:9f86d081...

@@ -6,8 +6,8 @@
 
 namespace mlc::nest {
 
-// The symbol whose rows are: it is the extent of the first axis of every output, and of every input that knows of it; row r of the
-// outputs follows from row r of these inputs and from what the other inputs hold, by the same expressions whatever r and the
+// The batch symbol: the extent of axis 0 of every output, and of every input that has the symbol in its shape; row r of the
+// outputs depends on row r of these inputs and on the other inputs, by the same expressions whatever r and the
 // number of rows are. Null: there is none, or it cannot be proved.
 const ir::Sym* independent_rows(ir::Context& ctx, const Function& f);
 

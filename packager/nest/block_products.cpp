@@ -107,7 +107,7 @@ inline bool BlockMachine::edges_hold(const FoldCode& f, int64_t k, int64_t first
 }
 
 // `n` values of a factor, where its load stands at element `of`, and what is less at element `less`, along the dim `slot` (-1: one
-// value for all). Where they lie in memory as they are wanted they are not copied.
+// value for all). Where they are stored in memory as they are wanted they are not copied.
 template <class T>
 inline const T* BlockMachine::factors(const FactorCode& f, int64_t of, int64_t less, int slot, int64_t n, std::vector<T>& memory, int64_t& step) {
   const auto along = [slot](const AccessCode& c) { return slot < 0 ? 0 : c.linear.k[static_cast<size_t>(slot)]; };

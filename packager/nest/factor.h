@@ -33,7 +33,7 @@ struct Row {
 template <class T>
 void read_row(const Row& row, int64_t n, T* out);
 
-// Whether elements of the type are a T as they lie in memory.
+// Whether elements of the type are a T as stored in memory.
 template <class T>
 bool is_stored_as(DType type);
 

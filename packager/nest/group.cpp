@@ -125,7 +125,7 @@ class Finder {
     leave_lanes();
   }
 
-  // Where the layout is another than that of the shape (channels behind the picture), the axis along which elements lie side by side
+  // Where the layout is another than that of the shape (channels behind the picture), the axis along which elements are contiguous
   // stands among the others: points of it are the lanes of each row, and no rows.
   void leave_lanes() {
     const Layout& layout = f_.arrays[shared_[0].array].layout;

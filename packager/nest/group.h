@@ -1,7 +1,7 @@
 // Neighbouring nests that one launch may compute together, block of rows by block of rows.
 //
 // A row is a dim that all of them share: where one reads what another wrote, it reads at the very row it is at. So each row
-// can be computed on its own, one nest after the other, and an array that nobody else reads need not exist but for the rows
+// can be computed on its own, one nest after the other, and an array without other readers need not exist but for the rows
 // at hand: it is local. Softmax and norms share the rows they fold over, attention its queries.
 //
 // Nothing is said but where the work is done: the meaning of grouped statements is that of the statements, in order. What is
@@ -15,7 +15,7 @@
 
 namespace mlc::nest {
 
-// Who reads and writes the arrays of a function, as far as groups ask.
+// Readers and writers of the arrays of a function, as far as groups ask.
 class Lifetimes {
  public:
   explicit Lifetimes(const Function& f);

@@ -28,7 +28,7 @@ struct Independent {
 };
 
 // Nothing if iterations of `loop`, a For of a proc, may depend on each other: each array that it stores to must be touched at
-// places that some axis tells apart, by the same index at every access.
+// places that differ in some axis, by the same index at every access.
 std::optional<Independent> independent(ir::Context& ctx, const loop::Stmt& loop);
 
 }  // namespace mlc::nest

@@ -30,7 +30,7 @@ struct InterpretOptions {
   // Not null: what may be done, and afterwards what was left of it, in units that take about a nanosecond of one core. It is
   // counted, not timed: equal runs stop at the same place wherever they are.
   double* work = nullptr;
-  std::unordered_map<const ir::Sym*, int64_t> symbols;  // those that no input shape tells
+  std::unordered_map<const ir::Sym*, int64_t> symbols;  // those that no input shape determines
   HostService host;  // empty: there is no service
   // Not 0: what statements with a sum of floats write is multiplied by 1 + jitter and 1 - jitter in turn. Tells how far
   // answers move where sums are rounded in another order.

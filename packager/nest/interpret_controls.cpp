@@ -159,7 +159,7 @@ Status Interpreter::iterate(const Control& c, const Function& body, std::vector<
   return ok();
 }
 
-// What a scanned result is without a single run: extents that nothing tells are 0.
+// What a scanned result is without a single run: unknown extents are 0.
 Tensor Interpreter::none_of(const Array& a) const {
   std::vector<int64_t> shape;
   for (size_t k = 0; k < a.shape.size(); ++k) shape.push_back(k == 0 ? 0 : std::max<int64_t>(extent_of(a.shape[k]).value_or(0), 0));

@@ -1,4 +1,4 @@
-// A layout is a value: where the element at given indices lies in memory. It lists pieces of axes from outermost to
+// A layout is a value: where the element at given indices is stored in memory. It lists pieces of axes from outermost to
 // innermost; a piece is (index[axis] / divisor) % extent, the outermost piece of an axis has no modulus. Row-major is one
 // piece per axis in order; channels last is another order of the same; panel-16 of a K x N matrix is
 //   {n / 16} {k} {n % 16}     written "[1/16][0][1%16]".

@@ -1,4 +1,4 @@
-// What the list Controls do, on values of the host. Shared by whoever executes a function: every input is checked.
+// What the list Controls do, on values of the host. Shared by the interpreter and the executor: every input is checked.
 #pragma once
 
 #include <vector>

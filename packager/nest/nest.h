@@ -114,7 +114,7 @@ struct Function {
   // Places in `inputs` and `outputs`, whose arrays have equal, constant shapes; kNoArray: only read, only written.
   struct State { uint32_t number, input, output; };
   std::vector<State> states;
-  // Names of the first `counted` arrays, for those who add more (names.h).
+  // Names of the first `counted` arrays, for passes that add more (names.h).
   std::unordered_set<std::string> names;
   size_t counted = 0;
 };

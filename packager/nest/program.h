@@ -17,7 +17,7 @@ struct Step {
   uint32_t carried = 0;
   StepSettings set;
   std::string service, options;
-  std::vector<int64_t> extents;                    // Host: of the results, one after the other; -1: the run tells
+  std::vector<int64_t> extents;                    // Host: of the results, one after the other; -1: dynamic
   std::string source;
 };
 

@@ -3,7 +3,7 @@
 //   scales leave   sum((x * s) * w) is s * sum(x * w), where s does not depend on what is summed over
 //   codes          what DequantizeLinear makes of arrays of 8 bits goes into the products that read it, and these become
 //                  sums of integers: sum(s*(q - z) * t*(w - v)) is s*t * f32(sum((q - z) * (w - v)))
-//                  A reader that folds nothing dequantises on the way, so that what lies in memory are the codes.
+//                  A reader that folds nothing dequantises on the way, so that memory holds the codes.
 //
 // Sums of integers are exact as long as they fit i32; longer ones stay as they are. Scales that are multiplied once instead of
 // for each product round otherwise, that is all that changes.
@@ -118,7 +118,7 @@ class Algebra {
     return ctx_.binary(Op::Mul, sum, ctx_.binary(Op::Mul, c->a.scale, c->b.scale));
   }
 
-  // Who takes element after element dequantises it on the way: what lies in memory are the codes.
+  // Readers of single elements dequantise on the way: memory holds the codes.
   const Expr* dequantising(const Expr* root) {
     for (const auto& [array, map] : maps_) {
       if (map.of_constants) continue;

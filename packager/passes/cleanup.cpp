@@ -145,7 +145,7 @@ bool read_through(ir::Context& ctx, nest::Function& f) {
   return changed;
 }
 
-// What nobody reads but the statement that copies it to an output as it lies is written there in the first place, by however many
+// A temporary whose only reader copies it to an output is written to the output directly, by however many
 // statements (a concatenation).
 void write_to_outputs(nest::Function& f) {
   Uses uses = uses_of(f);

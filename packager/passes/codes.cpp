@@ -1,9 +1,9 @@
-// Products of codes of 8 bits, with zero points beside the sum: what is summed are the codes as they lie in memory.
+// Products of codes of 8 bits, with zero points beside the sum: what is summed are the codes as stored in memory.
 //
 //   sum((a - za)*(b - zb)) = sum(a*b) - zb*sum(a) + za*sum(zb - b)
 //
 // The last sum is over constants. Weights are stored signed (those of u8 less 128, like their zero point), activations unsigned
-// where nobody else gives their type: the form that instructions take. A condition goes where za is not 0: the points that it
+// where no other reader gives their type: the form that instructions take. A condition goes where za is not 0: the points that it
 // leaves out read za, so that one sum over b serves all positions. Arithmetic of i32 wraps, hence all of this is exact.
 //
 // A product without columns (depthwise) is no job for such instructions: there the weights become i16, without a zero point.

@@ -354,7 +354,7 @@ class Fuser {
     return found;
   }
 
-  // The only reader, if it runs over the elements as they lie and is the smaller of both, takes the dims of the producer, which
+  // The only reader, if it runs over the elements as stored and is the smaller of both, takes the dims of the producer, which
   // is gone then: a long chain grows at its end, where it would be written anew, with other dims, by each node that joins it.
   void take_dims(nest::Statement& to, const PlainMap& p, const Expr* load) {
     if (nodes(to) >= node_count(p.write->value, kMaxNodes)) return;

@@ -4,7 +4,7 @@
 // A chain ends where sharing its rows would cost more than it saves:
 //   weights     a product with what does not depend on the rows reads all of it for every block of rows
 //   columns     rows that only one factor of a product knows beside rows that only the other one knows: no columns are left to it
-//   stride      the rows are what lies side by side: vectors would be as long as a block
+//   stride      the rows are what is contiguous: vectors would be as long as a block
 //   few rows    there is less to divide among workers than in each nest alone
 #include <algorithm>
 
@@ -110,7 +110,7 @@ class Grouper {
     });
   }
 
-  // The rows of a block lie side by side, and what belongs to one of them apart.
+  // The rows of a block are contiguous, and what belongs to one of them apart.
   bool across(uint32_t array, std::span<const Expr* const> index, const Group& group, size_t nest) const {
     if (index.empty()) return false;
     const nest::Layout& layout = f_.arrays[array].layout;

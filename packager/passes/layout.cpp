@@ -1,4 +1,4 @@
-// Where arrays lie in memory. Inputs, outputs and everything not named here are row-major.
+// Where arrays are stored in memory. Inputs, outputs and everything not named here are row-major.
 //
 // Weights (constants multiplied in a contraction; f64, f32, f16, bf16), by the axes of the array:
 //   one axis N indexed by map dims that the other operand does not know, one axis K indexed by a fold dim,
@@ -363,7 +363,7 @@ class Assigner {
       for (const Expr* extent : f_.arrays[l->array].shape) elements *= estimate(extent);
       const double work = estimate(n.dims) * taps;
       if (work * kLine < elements) continue;
-      // One axis of a table is a pass of a resampling: along the others its elements lie side by side.
+      // One axis of a table is a pass of a resampling: along the others its elements are contiguous.
       const auto places = std::count_if(n.dims.begin(), n.dims.end(), [&](const ir::Dim* d) { return ir::depends_on(l->args.back(), ctx_.dim(d)); });
       if (last != along && (taps < 2 || places < 2)) continue;
       vote(l->array, axis, work);
@@ -417,7 +417,7 @@ class Assigner {
     if (!few_columns(r)) vote(w.array, written_axis(w, r.n_dims), work);
     if (estimate(r.n_dims) >= kLine) cross_all_at(w);
     if (!r.k_dim) return true;
-    // Three channels innermost would leave whoever writes them vectors of two; broadcasts read them as well from planes, where
+    // Three channels innermost would leave their writers vectors of two; broadcasts read them as well from planes, where
     // they are not of whole groups.
     if (few_columns(r) || r.group > 1 || estimate(r.k_dim->extent) > nest::kFewColumns) vote(a->array, axis_of_k(a, r), work);
     crossed_[a->array] = crossed_[a->array] || estimate(r.k_dim->extent) >= kLine;

@@ -102,7 +102,7 @@ class PadCodes {
     return axes_.back().moves;
   }
 
-  // Of the dims along rows one whose elements lie side by side; what no axis moves along are channels.
+  // Of the dims along rows one whose elements are contiguous; what no axis moves along are channels.
   bool find_tap() {
     tap_ = nullptr;
     double channels = 1, others = 1;
@@ -133,7 +133,7 @@ class PadCodes {
     const nest::Array& x = f_.arrays[c_.a.load->array];
     for (size_t k = 0; k < axes_.size(); ++k)
       if (axes_[k].moves) add_conjuncts(inside(c_.a.load->args[k], x.shape[k]), known);
-    if (terms.empty() && tap_->extent->i % nest::kGroup == 0) return false;  // it may be read as it lies
+    if (terms.empty() && tap_->extent->i % nest::kGroup == 0) return false;  // it may be read as stored
     return std::all_of(terms.begin(), terms.end(), [&](const Expr* term) { return std::find(known.begin(), known.end(), term) != known.end(); });
   }
   const Expr* inside(const Expr* index, const Expr* extent) {

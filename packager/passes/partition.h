@@ -6,7 +6,7 @@
 // that has it is handed to it for the sake of its shape. A program calls the segments and does the controls in between.
 // Strings of constants and what is computed from them have levels of their own in front, which sessions do once.
 // Bodies of controls are partitioned in the same way. A function without controls is its own only segment.
-// spec/plan.md has the programs as the runtime sees them, spec/decisions.md the reasons.
+// spec/plan.md has the programs as the runtime sees them, spec/decisions/plan.md the reasons.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Parts {
 // Adds what `function` becomes to `parts`: a segment or a program of its name, and what that calls.
 Status partition(ir::Context& ctx, nest::Function function, Parts& parts);
 
-// The same for a function without controls, at places that somebody chose: statement k belongs to segment `level[k]`, and levels
+// The same for a function without controls, at chosen places: statement k belongs to segment `level[k]`, and levels
 // rise. The program is called `program`, its segments `name_of(level)`.
 Status partition_at(ir::Context& ctx, nest::Function function, std::vector<size_t> level, std::string program,
                     std::function<std::string(size_t)> name_of, Parts& parts);

@@ -9,7 +9,7 @@
 //   products-in-bf16  only where asked for: both factors of products with weights are rounded to bf16
 //   codes           zero points of 8 bits leave sums of products, weights are signed and activations are not
 //   pad-codes       products of codes with few channels read copies with borders: taps in groups instead of channels
-//   split-dims      a dim that is divided by extents that the run decides, or of which vectors would be torn, becomes several dims, which divide nothing
+//   split-dims      splits a flattened dim where its index needs div or mod by a dynamic extent, or where vectors would cross its rows
 //   procs           loops of procs: indices written out, folds over the same range in one loop
 //   split-windows   the largest of a window of three axes is found along one axis, then along the others
 //   layout          activations channels-last where convolutions want it, weights as panels
@@ -40,7 +40,7 @@ std::vector<std::string> default_pipeline();
 std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline);
 std::vector<std::string> without_forms(std::vector<std::string> pipeline);
 
-// Twice what ResNet-50 asks for, a third of what files that nobody trusts may hold.
+// Twice what ResNet-50 asks for, a third of what untrusted files may hold.
 constexpr uint64_t kUsualDerived = 64 << 20;
 
 // What computing constants may take, in the interpreter's units: ten seconds of one core, and three times what a quantised

@@ -1,5 +1,5 @@
 // What is one number and takes less than a launch is computed by each statement that reads it, before its loops: a fold over the
-// pieces of a longer one (split_folds.cpp), a scale made of two of these. Nobody waits then for the one worker that would compute
+// pieces of a longer one (split_folds.cpp), a scale made of two of these. No worker waits then for the one that would compute
 // it. Products read it as before, where it stays; what is left of such statements is one launch where they are neighbours.
 #include <algorithm>
 

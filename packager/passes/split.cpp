@@ -1,5 +1,5 @@
 // A dim that is taken apart by divisions becomes several dims. Reshape of free extents reads x[.., i // w % h, i % w] for i < c*h*w:
-// as a nest over c, h and w it divides nothing, and what lies side by side is seen to. Only where a divisor is an extent that the run
+// as a nest over c, h and w it divides nothing, and what is contiguous is seen to. Only where a divisor is an extent that the run
 // decides, or a number of which vectors along the dim would not stay within one quotient: other divisions are cheap. The array that is written keeps its axis, whose index becomes (c*h + h')*w + w'.
 #include "packager/passes/split.h"
 
@@ -50,8 +50,8 @@ std::vector<const Expr*> parts(ir::Context& ctx, std::vector<const Expr*> diviso
   return found;
 }
 
-// Whether vectors along `i`, the last index of what is written, would hold numbers of several quotients, which lie apart in what is
-// read, but those of one quotient lie side by side.
+// Whether vectors along `i`, the last index of what is written, would hold numbers of several quotients, which are not contiguous in what is
+// read, but those of one quotient are contiguous.
 bool tears_vectors(ir::Context& ctx, const nest::Nest& nest, const Expr* i, const std::vector<const Expr*>& divisors) {
   if (nest.writes.size() != 1 || nest.scan_dim || nest.writes[0].index.empty() || nest.writes[0].index.back() != i) return false;
   for (const Expr* d : divisors) {

@@ -3,7 +3,7 @@
 //
 //   y[] = max(x[i, j] for i, j)    becomes    part[i] = max(x[i, j] for j);  y[] = max(part[i] for i)
 //
-// Pieces are the outermost dims as the array lies in memory, whole where that leaves enough of a piece, else chunks of them. They
+// Pieces are the outermost dims as the array is stored in memory, whole where that leaves enough of a piece, else chunks of them. They
 // follow from shapes alone: results do not depend on how many workers there are. Sums round otherwise than in one piece, like
 // any other order. Rows of an array are pieces that its producer can fold beside writing them (group.cpp), and folds over the
 // same rows (the range of a tensor: its least and its greatest number) are one statement.
@@ -50,7 +50,7 @@ class Splitter {
     const ir::Dim* chunked = nullptr;  // of the fold; its chunks are pieces too
     int64_t chunk = 0;
     std::vector<const ir::Dim*> inside;
-    const ir::Dim* neighbours = nullptr;  // of the nest: points along it lie side by side in what is folded, and are lanes
+    const ir::Dim* neighbours = nullptr;  // of the nest: points along it are contiguous in what is folded, and are lanes
   };
 
   static bool is_map(const nest::Statement& s) {
@@ -134,7 +134,7 @@ class Splitter {
     });
   }
 
-  // Outermost first, as the array lies in memory.
+  // Outermost first, as the array is stored in memory.
   std::vector<const ir::Dim*> in_memory_order(std::vector<const ir::Dim*> dims, const Expr* load) {
     const nest::Layout& layout = f_.arrays[load->array].layout;
     const auto place = [&](const ir::Dim* d) {
@@ -147,7 +147,7 @@ class Splitter {
     return dims;
   }
 
-  // The one along which the array is contiguous, if so many of its points lie side by side that they are worth lanes.
+  // The one along which the array is contiguous, if enough of its points are contiguous to be worth lanes.
   const ir::Dim* innermost(const std::vector<const ir::Dim*>& dims, const Expr* load) {
     const nest::Layout& layout = f_.arrays[load->array].layout;
     if (load->args.empty()) return nullptr;

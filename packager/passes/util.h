@@ -20,7 +20,7 @@ using nest::written;
 // Every load of `array` below root replaced by what `with` makes of it, innermost first (its result must not load it).
 const Expr* replace_loads(ir::Context& ctx, const Expr* root, uint32_t array, const std::function<const Expr*(const Expr*)>& with);
 
-// Who reads and writes what. A pass asks for it once and keeps it true, so that its work does not grow with the square of
+// Readers and writers of each array. A pass asks for it once and keeps it true, so that its work does not grow with the square of
 // the statements.
 struct Uses {
   std::vector<std::vector<size_t>> writers;  // statements, by array; ascending, distinct

@@ -19,7 +19,7 @@ using ir::Op;
 namespace {
 
 constexpr size_t kLeastAxes = 3;
-constexpr double kStrided = 2;   // what a tap takes whose neighbours lie apart, against one along whole rows
+constexpr double kStrided = 2;   // what a tap takes whose neighbours are not contiguous, against one along whole rows
 constexpr double kWorthRows = 1.25;  // for another array and another launch
 
 // One axis of what is read is where a dim of the nest and one of the fold meet.

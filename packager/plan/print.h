@@ -19,7 +19,7 @@
 //     fill (#2) 127 after 1              ; of the instructions before it only the first must be done
 //   }
 //
-// Derived constants are told in front of the functions: who computes them, and the bytes of each. Buffers name them by number.
+// Derived constants are told in front of the functions: which function computes them, and the bytes of each. Buffers name them by number.
 //
 //   plan
 //   derive "derive" 9437184 2359296
@@ -48,7 +48,7 @@
 //     %11 = host "image.decode" "RGB" u8 [-1, -1, 3] (%0)   ; service, options, results: -1 where the run tells
 //   }
 //
-// Values are %n, an absent operand or a result that nobody wants is '-'. Symbols are $n, buffers #n, kernels and tensors plain numbers. Names of operations are those of schema/plan.fbs in small
+// Values are %n, an absent operand or a result without a consumer is '-'. Symbols are $n, buffers #n, kernels and tensors plain numbers. Names of operations are those of schema/plan.fbs in small
 // letters; fconst takes the bits of the double. Comments start with ';': print notes constant sizes and doubles in them.
 #pragma once
 

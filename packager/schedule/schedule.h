@@ -42,7 +42,7 @@ enum class Family : uint8_t {
 
 enum class Bind : uint8_t {
   Serial,  // one step after the other
-  Cut,     // whoever launches the kernel cuts it between steps; without a further loop of this dim one point at a time
+  Cut,     // the launcher cuts it between steps; without a further loop of this dim one point at a time
   Rows,    // `step` neighbours at once, each with its own accumulators
   Lanes,   // vectors of `step` lanes, `count` of them side by side
   Unroll,  // a copy of the code for each value, or for `count` of them; of a map dim inside of lanes: their vectors are written in turns
@@ -70,7 +70,7 @@ struct Loop {
   bool operator==(const Loop&) const = default;
 };
 
-// What lies in memory between two parts of the computation: "sums" of a tile before the epilogue, which are "late" if it runs beside the
+// What is stored in memory between two parts of the computation: "sums" of a tile before the epilogue, which are "late" if it runs beside the
 // products of the next tile; "loads" of a block.
 struct Place {
   std::string what;
@@ -119,7 +119,7 @@ Result<Schedule> parse(std::string_view text);
 // Whether nothing runs in lanes: vectors of one element only.
 bool is_scalar(const Schedule& schedule);
 
-// What may be done with the dims of a statement by one family. Found by whoever knows the statement.
+// What may be done with the dims of a statement by one family. Found by the family's analysis of the statement.
 struct Space {
   struct Dim {
     std::string name;

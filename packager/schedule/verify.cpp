@@ -144,7 +144,7 @@ class Verifier {
     return rows > space_.most_accumulators || rows * vectors > space_.most_accumulators ? refused("there are too many accumulators") : ok();
   }
 
-  // What lies in memory between reading and writing: whole vectors both ways.
+  // What is stored in memory between reading and writing: whole vectors both ways.
   Status block() const {
     int64_t height = 0, lanes = 0;
     for (const Loop& l : s_.loops) {
@@ -197,7 +197,7 @@ class Verifier {
     return t.copies < 1 || t.copies > kMostCopies ? refused("there are not so many copies") : ok();
   }
 
-  // Scores of a turn, pieces of both products, one number for each query and one for each lane lie in memory at once.
+  // Scores of a turn, pieces of both products, one number for each query and one for each lane are stored in memory at once.
   Status attention() const {
     const Tile& t = s_.tile;
     if (t.columns % t.depth != 0) return refused("keys of a turn are whole pieces");

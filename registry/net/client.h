@@ -1,5 +1,5 @@
 // A registry, as the distribution specification describes it: manifests and blobs, read and written. Here is what a registry may make
-// this program do: where its redirects may lead, who gets a password, how often is asked (spec/registry.md, section 3).
+// this program do: where its redirects may lead, which host gets a password, how often is asked (spec/registry.md, section 3).
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ namespace mlc::registry {
 
 inline constexpr size_t kMaxHeaderBytes = 64u << 10, kMaxErrorBody = 64u << 10;
 
-// What proves to a server who asks. At most one of the two is set.
+// What proves to a server which user asks. At most one of the two is set.
 struct Proof {
   std::string token;           // Bearer
   std::string user, password;  // Basic
@@ -71,7 +71,7 @@ class Http {
   uint32_t seconds_;
 };
 
-// The parts of a URL that say to whom it leads.
+// The parts of a URL that say to which host it leads.
 struct Origin {
   std::string scheme, host, port;
   friend bool operator==(const Origin&, const Origin&) = default;

@@ -1,4 +1,4 @@
-// A container in a registry: the manifest that a reference leads to, and where the file lies in its layers.
+// A container in a registry: the manifest that a reference leads to, and where the file is in its layers.
 #pragma once
 
 #include <optional>

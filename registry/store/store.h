@@ -1,4 +1,4 @@
-// Where artifacts lie: a repository of a registry, or a folder in OCI's image layout. Pushing, exporting and copying are the same
+// Where artifacts are: a repository of a registry, or a folder in OCI's image layout. Pushing, exporting and copying are the same
 // towards each.
 #pragma once
 

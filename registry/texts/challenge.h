@@ -1,4 +1,4 @@
-// The header WWW-Authenticate, as RFC 9110 (section 11.6.1) writes it: how a registry says whom to ask for a token.
+// The header WWW-Authenticate, as RFC 9110 (section 11.6.1) writes it: how a registry says which server to ask for a token.
 #pragma once
 
 #include <map>

@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kImageOs = "linux";
 constexpr const char* kArchitectures[] = {"amd64", "arm64", "riscv64"};
-// One name for every container: names of files are nobody's business, and no reader takes a path from here.
+// One name for every container: names of local files are not published, and no reader takes a path from here.
 constexpr const char* kFileName = "model.mlc";
 
 // modelpack/model-spec, docs/config.md: a closed schema, so what a container needs beyond it stands in annotations.

@@ -19,7 +19,7 @@ inline constexpr uint64_t kMaxTarHead = 16u << 10, kMaxTarTail = 64u << 10;
 // The whole tar around `file`.
 [[nodiscard]] Upload tar_of(const Upload& file);
 
-// Where the file lies in a tar.
+// Where the file is in a tar.
 struct TarPlace {
   uint64_t offset = 0, size = 0;
 };

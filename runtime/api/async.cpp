@@ -1,4 +1,4 @@
-// Runs that go on by themselves: begun by one function, told at the end to a function of the caller, or by run_wait to who asks.
+// Runs that go on by themselves: begun by one function, told at the end to a function of the caller, or by run_wait to its caller.
 #include <utility>
 
 #include "base/clock.h"
@@ -39,7 +39,7 @@ void run_and_tell(void* session) {
     set_phase(s, Phase::Over);
     futex_wake(&s->phase);
   }
-  // Nothing is read there any more: who releases the session waits for this.
+  // Nothing is read there any more: the thread that releases the session waits for this.
   const std::atomic<uint32_t>* const not_done = &s->not_done;
   s->not_done.fetch_sub(1, std::memory_order_acq_rel);
   futex_wake(not_done);

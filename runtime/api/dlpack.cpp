@@ -13,7 +13,7 @@ namespace {
 
 alignas(kLine) std::byte nothing[kLine];
 
-// Whether elements lie one behind the other in C order; axes without choice count for nothing.
+// Whether elements are contiguous in C order; axes without choice count for nothing.
 bool is_dense(const dlpack::Tensor& t) {
   int64_t expected = 1;  // its products were seen to fit
   for (int32_t i = t.ndim; t.strides && i-- > 0;) {

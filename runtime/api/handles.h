@@ -37,7 +37,7 @@ struct MlcPool {
   std::unique_ptr<mlc::WorkerPool> pool;
 };
 
-// A run that goes on by itself: what it was given, and its end where nobody is called.
+// A run that goes on by itself: what it was given, and its end where there is no callback.
 struct AsyncRun {
   MlcRunOptions options{};  // `program` is that of the next
   std::string program;

@@ -25,7 +25,7 @@ struct MlcMemory {
   uint64_t bytes = 0;
   bool is_read_only = false;
   std::vector<int64_t> shape;                     // of the array that was imported
-  mlc::dlpack::Versioned* source = nullptr;       // whom it belongs to; null: the library
+  mlc::dlpack::Versioned* source = nullptr;       // its owner; null: the library
 
   void hold() { owners_.fetch_add(1, std::memory_order_relaxed); }
   void release() {

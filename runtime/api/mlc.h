@@ -24,7 +24,7 @@
  *
  * The library prints nothing, never exits, throws nothing out, installs no signal handlers and reads no environment
  * variables. Memory that cannot be had is MLC_RESOURCE; model and session can be used as before. A container file that is
- * truncated while it is mapped may raise SIGBUS in whoever reads it: see MLC_VERIFY_*.
+ * truncated while it is mapped may raise SIGBUS in the reading thread: see MLC_VERIFY_*.
  */
 #ifndef MLC_RUNTIME_API_MLC_H
 #define MLC_RUNTIME_API_MLC_H
@@ -151,7 +151,7 @@ typedef struct MlcReader {
 /* Services. What a model needs that neither its code nor this library has, decoding a picture above all, is done by the
  * application: a function that it registers by name when it opens the model. A variant that needs a service which is not
  * registered does not fit (`explain` says so); a name that no model asks for costs nothing. The services that mlrun
- * offers, and what each promises, are in spec/services.md; whoever registers one of these names promises the same.
+ * offers, and what each promises, are in spec/services.md; an application that registers one of these names promises the same.
  *
  * One call. `options` and the inputs belong to the library and stay for the length of the call; inputs are arrays, and
  * their names and num_items are not set. For each result the function asks `result` for memory, once, with its type and
@@ -195,14 +195,14 @@ typedef struct MlcOpenOptions {
   const void* memory;              /* a container in memory that outlives the model and does not change, at a multiple of 256 */
   uint64_t memory_bytes;
   int32_t verify;                  /* MLC_VERIFY_* */
-  int32_t allow_unsigned;          /* run native code of a file that nobody trusted has signed */
+  int32_t allow_unsigned;          /* run native code of a file without a trusted signature */
   const char* const* trust_keys;   /* PEM files of public keys */
   uint32_t num_trust_keys;
   const char* policy;              /* a trust.json; null: /etc/mlc/trust.json, else that of config_folder, if there */
-  const char* config_folder;       /* its trust/ and trust.json are read; null: nobody is trusted but trust_keys */
+  const char* config_folder;       /* its trust/ and trust.json are read; null: no keys but trust_keys */
   const MlcService* services;      /* that the application offers */
   uint32_t num_services;
-  const char* const* untrusted_services; /* names of those of them that a file may use though nobody trusts it */
+  const char* const* untrusted_services; /* names of those of them that an untrusted file may use */
   uint32_t num_untrusted_services;
   int32_t use_fd;                  /* not 0: the container is the open file `fd`, if there is no path and no memory */
   int32_t fd;                      /* stays the caller's, who may close it when the call returns */
@@ -222,7 +222,7 @@ typedef struct MlcOpenOptions {
   const char* probe_program;
 } MlcOpenOptions;
 
-/* Opening in two steps, for who handles files of strangers. `authenticate` opens the file, reads trust folder, keys and
+/* Opening in two steps, for applications that handle files of strangers. `authenticate` opens the file, reads trust folder, keys and
  * policy, and checks signatures and digests; the file's bytes are hashed and but for header page and signature block not
  * looked into. It refuses a file whose signer the policy does not accept, and remembers the version of one that it does.
  * `open_file` does the rest and reads nothing more from outside but the file, which is open, and writes nothing. Between
@@ -243,7 +243,7 @@ typedef struct MlcModelInfo {
   const char* id;                  /* org/name */
   uint64_t version;
   const char* root;                /* 64 hex digits that identify the content */
-  const char* trust;               /* one sentence: who signed it, or why nobody is trusted */
+  const char* trust;               /* one sentence: who signed it, or why no signer is trusted */
   const char* trust_help;          /* the command that would trust the signer, may be empty */
   int32_t native_allowed;
   int32_t is_signed;
@@ -316,7 +316,7 @@ typedef struct MlcClause {
 /* Threads that sessions share. A session needs a number of them for the length of a run; runs that find too few of them idle
  * wait, asleep, in the order in which they came (but short runs of another session may go on for a millisecond). So sessions of
  * one pool never compete for a CPU, however many there are. The thread that calls `run` is one of those that work: a run of one
- * thread waits for nobody. Nothing is held while a service is called, which may run other sessions; functions of readers and
+ * thread waits for no other. Nothing is held while a service is called, which may run other sessions; functions of readers and
  * allocators run none. Threads are started when a run first needs them. In the child of a fork pools and sessions can be used
  * as before, but for sessions that another thread was running at that moment: those are left alone there. */
 typedef struct MlcPoolOptions {
@@ -386,7 +386,7 @@ typedef struct MlcStage {
   const char* segments;      /* "main.3", "main.3 to main.7" */
   const char* device;        /* "gpu0"; "cpu" is the processor */
   const char* variant;
-  uint64_t estimate_ns;      /* with its copies between host and device; 0: nobody has measured */
+  uint64_t estimate_ns;      /* with its copies between host and device; 0: not measured */
   uint64_t copies_ns;        /* of these alone */
   const char* reason;
   const char* mode;          /* what is done with the devices: "one device", "latency path", "split batch", "replicate", "pipeline" or
@@ -510,7 +510,7 @@ typedef struct MlcApi {
   /* How runs of a session on several devices are divided; MLC_NOT_FOUND behind the last, and where a session has one device. */
   int (*stage)(const MlcSession* session, uint32_t index, MlcStage* out);
 
-  /* run_async without a function to be called: who began the run asks for its end. Until run_wait has told that, the session is used
+  /* run_async without a function to be called: the caller asks for its end. Until run_wait has told that, the session is used
    * for nothing else but these two and its release, and what run_async says of tensors holds. On a device a run of a program
    * without control flow is submitted by run_start and goes on without a thread; others go on on a thread of the library. */
   int (*run_start)(MlcSession* session, const MlcRunOptions* options, const MlcTensor* inputs, uint32_t num_inputs,
@@ -526,7 +526,7 @@ typedef struct MlcApi {
   void (*memory_release)(MlcMemory* memory);
   /* Texts belong to the memory. */
   int (*memory_info)(const MlcMemory* memory, MlcMemoryInfo* out);
-  /* The bytes of an array to those of another, which has room for them: both lie in memory of the caller or in an MlcMemory. Waits until it
+  /* The bytes of an array to those of another, which has room for them: both are stored in memory of the caller or in an MlcMemory. Waits until it
    * is done. Types and shapes are not looked at. Memory may be used by several threads at once, but its bytes not while one writes them. */
   int (*tensor_copy)(const MlcTensor* from, const MlcTensor* to, MlcError** error);
   /* An array of DLPack 1.x for this session: of the CPU, or of the device that it runs on (CUDA; of Vulkan those that tensor_to_dlpack made). It is

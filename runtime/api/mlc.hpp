@@ -291,7 +291,7 @@ class Input {
               std::as_bytes(std::span(std::ranges::data(data), std::ranges::size(data))), shape) {}
   explicit Input(const View& view) : name_(view.name()), view_(view.tensor()), is_view_(true) {}
 
-  // Elements of any type, as they lie in memory.
+  // Elements of any type, as stored in memory.
   static Input raw(std::string name, MlcDType dtype, std::span<const std::byte> data, const Shape& shape) {
     return Input(std::move(name), dtype, data, shape);
   }
@@ -727,7 +727,7 @@ struct AsyncRun {
 }  // namespace detail
 
 // A run that was begun: to be asked for its end, by the thread that uses the session, which does nothing else meanwhile. One whose
-// end nobody has asked for is waited for when this goes, and cancelled before unless a CancelSource of the caller does that. It keeps what
+// end was not asked for is waited for when this goes, and cancelled before unless a CancelSource of the caller does that. It keeps what
 // outputs in memory of the session need.
 class Ticket {
  public:
@@ -814,7 +814,7 @@ class Session {
     return {};
   }
 
-  // Starts a run and returns: who has something else to do asks the ticket for its end. On a device no thread waits meanwhile. What
+  // Starts a run and returns: the caller asks the ticket for its end. On a device no thread waits meanwhile. What
   // inputs and outputs refer to stays until then; no outputs: all of the program, in memory of the session.
   Result<Ticket> start(std::vector<Input> inputs, std::span<const Output> outputs = {}, const RunOptions& options = {}) {
     auto cancel = CancelSource::create();

@@ -1,6 +1,6 @@
 // Arrays of a run in memory that the application holds (memory.h). Of libmlrt-gpu.
 //
-// They are used where they lie if that is on the device that runs the program. What cannot be is brought to the host, and the session's note says so.
+// They are used in place if they are on the device that runs the program. What cannot be is brought to the host, and the session's note says so.
 #include <deque>
 #include <utility>
 

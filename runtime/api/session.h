@@ -42,14 +42,14 @@ struct SessionOptions {
 };
 
 struct RunOptions {
-  CancelFlag* cancelled = nullptr;  // null: nobody cancels
+  CancelFlag* cancelled = nullptr;  // null: never cancelled
   uint64_t time_ns = 0;                          // 0: what the session's options say
 };
 
 // Some segments, and where they run.
 struct PlacedStage {
   std::string segments, device, variant;
-  uint64_t ns = 0, copies_ns = 0;  // that it was reckoned to take, with its copies; 0: nobody has measured
+  uint64_t ns = 0, copies_ns = 0;  // that it was reckoned to take, with its copies; 0: not measured
   std::string mode, why;
 };
 
@@ -121,7 +121,7 @@ class Session {
   Status start_part(exec::Plan plan, const SessionOptions& options);  // another plan for the variant that is loaded
   exec::Limits limits_of(const SessionOptions& options) const;
   exec::RunOptions how(const RunOptions& options) const;
-  // A plan that nobody vouches for uses no service that its variant does not declare.
+  // An untrusted plan uses no service that its variant does not declare.
   Status check_declared() const;
 
   // The weights of the container as the executor asks for them.

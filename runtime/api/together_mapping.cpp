@@ -17,7 +17,7 @@ using ensemble::Mode;
 using ensemble::Part;
 using ensemble::Place;
 
-// As many rows as a request is taken to have at least where rows are independent of each other: who sends single rows divides nothing.
+// As many rows as a request is taken to have at least where rows are independent of each other: single rows are not divided.
 constexpr uint64_t kUsualRows = 16;
 
 // A program that does nothing but call a segment.
@@ -157,7 +157,7 @@ void Mapping::find_rows(uint32_t method, const exec::Function& program, const Sh
 
 bool Mapping::is_free(uint32_t function) const { return fixed_[function] == ensemble::kAnyPart; }
 
-// As it was measured before by whoever had the same file, devices and shapes.
+// As a process with the same file, devices and shapes measured it before.
 Result<ensemble::Problem> Mapping::measured(const exec::Function& program, const Shapes& shapes) {
   ensemble::Problem problem;
   problem.parts = links_;
@@ -243,7 +243,7 @@ void Mapping::apply(const Choice& choice, uint32_t function, const exec::Functio
   tell_stages(choice, program, problem);
 }
 
-// One that was not decided: the caller places it, or nobody has cut it.
+// One that was not decided: the caller places it, or it was not cut.
 void Mapping::tell_whole(uint32_t function) {
   const bool is_placed = !is_free(function) || !objective_;
   for (uint32_t p = 0; p < parts_.size(); ++p) {

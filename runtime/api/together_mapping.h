@@ -54,7 +54,7 @@ class Mapping {
   const std::vector<ensemble::Part>& parts_;
   const SessionOptions& options_;
   const std::optional<ensemble::Objective> objective_;  // none: the caller places
-  std::vector<uint32_t> fixed_;  // part of each function; kAnyPart: nobody says
+  std::vector<uint32_t> fixed_;  // part of each function; kAnyPart: not fixed
   std::vector<ensemble::PartCost> links_;
   Remembered remembered_;
 };

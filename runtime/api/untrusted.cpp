@@ -17,7 +17,7 @@ WorkLimits work_limits_for(bool is_trusted, uint64_t time_ns) {
 
 exec::Limits limits_for(bool is_trusted, const LimitOptions& options, uint64_t free_bytes) {
   exec::Limits limits;
-  // An eighth is left to whoever else needs some: the run itself reads its weights into memory that counts as free.
+  // An eighth is left for other memory: the run itself reads its weights into memory that counts as free.
   if (free_bytes > 0) limits.max_memory_bytes = std::max<uint64_t>(free_bytes - free_bytes / 8, uint64_t{64} << 20);
   if (!is_trusted) {
     limits.max_memory_bytes = std::min(limits.max_memory_bytes, untrusted::kMemoryBytes);

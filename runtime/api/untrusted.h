@@ -1,4 +1,4 @@
-// The profile of the untrusted: what a container gets whose native code may not run, because nobody whom the user trusts
+// The profile of the untrusted: what a container gets whose native code may not run, because no signer whom the user trusts
 // has signed it and the user has not asked for it. All of its numbers are here; spec/untrusted.md has the rules in words.
 #pragma once
 
@@ -28,7 +28,7 @@ struct LimitOptions {
 
 // Of one run, with what the application says for it or, where that is 0, for the session.
 WorkLimits work_limits_for(bool is_trusted, uint64_t time_ns);
-// Limits of a session. `free_bytes`: memory of the host that nobody uses, 0 if not known.
+// Limits of a session. `free_bytes`: unused memory of the host, 0 if not known.
 exec::Limits limits_for(bool is_trusted, const LimitOptions& options, uint64_t free_bytes);
 
 }  // namespace mlc::api

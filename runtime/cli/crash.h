@@ -1,4 +1,4 @@
-// Signals that a run can raise: a mapped file that somebody truncated, and a fault in a kernel. mlrun says what happened
+// Signals that a run can raise: a mapped file that was truncated, and a fault in a kernel. mlrun says what happened
 // and ends; the library installs no handlers.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Inputs that nobody gives, as `-i random` and `-i zeros` ask for: shapes that fit together, and numbers that are legal.
+// Inputs that the user does not give, as `-i random` and `-i zeros` ask for: shapes that fit together, and numbers that are legal.
 //
 // A free extent is what --dim says; else what a given array shows; else, of a picture of bytes, 480 rows and 640 columns; else that of the
 // golden vector, with which the program is known to run; else its smallest value, at least 1.

@@ -19,7 +19,7 @@ struct ContainerOptions {
   std::string policy;
   bool allow_unsigned = false;
   bool allow_older = false;
-  std::vector<std::string> services;  // that the file may use though nobody trusts it
+  std::vector<std::string> services;  // that the file may use though it is not trusted
   std::string verify = "auto";
   bool isolated = false;
   std::string devices = "auto";
@@ -53,7 +53,7 @@ Result<uint64_t> time_limit(const LimitOptions& options);
 
 struct VariantOptions {
   std::string variant, require;
-  std::string objective, place;  // of several devices together; empty: nobody says
+  std::string objective, place;  // of several devices together; empty: not given
   uint32_t threads = 0;
   LimitOptions limits;
 };

@@ -15,7 +15,7 @@ namespace mlc::cli {
 namespace {
 
 constexpr size_t kLongestExtent = 16;  // an expression that is longer is shown as '?'
-// Of made-up inputs of a file that nobody trusts: its session may hold as much (spec/untrusted.md).
+// Of made-up inputs of an untrusted file: its session may hold as much (spec/untrusted.md).
 constexpr uint64_t kUntrustedBytes = uint64_t{192} << 20;
 
 uint64_t bytes_held(const HostTensor& t) {

@@ -20,7 +20,7 @@ class InputMemory {
  public:
   static Result<InputMemory> allowed(const OpenModel& model, const LimitOptions& limits);
 
-  // For what the user gives: everything counts where the user said how much, and of a file that nobody trusts all that its
+  // For what the user gives: everything counts where the user said how much, and of an untrusted file all that its
   // pipeline has decoded.
   io::DecodeLimits for_files() const;
   // For what is made up to the shapes of the file. Resource (E6006) unless there is room; `what` names it.

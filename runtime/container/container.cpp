@@ -56,7 +56,7 @@ uint64_t Container::segment_offset(uint32_t segment) const {
 }
 uint64_t Container::body_size() const { return state_->store->placement().body_size; }
 
-// Native code of a file that nobody trusted vouches for stays in the file.
+// Native code of a file without a trusted signer stays in the file.
 Status Container::may_read(uint32_t segment) const {
   if (segment >= manifest().segments.size())
     return Status(Code::Internal, "segment {} does not exist", segment);

@@ -43,7 +43,7 @@ enum class Verify : uint8_t {
 // A strict rule of the policy makes a copy of whatever can change, whichever of these is asked for.
 struct OpenOptions {
   Verify verify = Verify::Auto;
-  // Whom to trust; must outlive the call of `open` only. None: nobody, so a signed file is "unknown signer".
+  // Whom to trust; must outlive the call of `open` only. None: no key, so a signed file is "unknown signer".
   const signing::TrustSet* trust = nullptr;
   bool allow_unsigned = false;  // native code without a trusted signature
   bool allow_older = false;     // a version below one that was accepted before
@@ -89,7 +89,7 @@ class Container {
   [[nodiscard]] static Result<std::unique_ptr<Container>> open(AuthenticatedFile file, const OpenOptions& options);
   // `path` must be a regular file; a symbolic link is followed, devices, pipes and directories are refused.
   [[nodiscard]] static Result<std::unique_ptr<Container>> open(const std::string& path, const OpenOptions& options);
-  // A container that lies in memory, which must outlive the result and must not change. `name` is for messages.
+  // A container that is stored in memory, which must outlive the result and must not change. `name` is for messages.
   [[nodiscard]] static Result<std::unique_ptr<Container>> open_memory(Bytes bytes, const std::string& name,
                                                                       const OpenOptions& options);
   // From any source (source.h).
@@ -101,7 +101,7 @@ class Container {
 
   const std::string& name() const;            // the path, or the name given to open_memory
   const format::Manifest& manifest() const;   // validated; valid as long as this object
-  const Digest& root() const;                 // identifies the content, whoever signed it
+  const Digest& root() const;                 // identifies the content, whatever its signer
   const signing::Verdict& verdict() const;    // signer, what may run, why
   bool native_allowed() const;                // verdict().may_run == AllVariants
   const std::vector<std::string>& notes() const;  // unknown optional things that were ignored
@@ -136,7 +136,7 @@ class Container {
   // good, on the calling thread; several threads share the work. A bad leaf poisons the container: this and every
   // later call fails with the same status. 256-aligned whenever `offset` is.
   [[nodiscard]] Result<const std::byte*> acquire(uint32_t segment, uint64_t offset, uint64_t length) const;
-  // Hashes those leaves of the range that nobody has hashed or is hashing, and waits for nobody: how several threads divide
+  // Hashes those leaves of the range that are not hashed or being hashed, and does not wait: how several threads divide
   // what they will acquire. Damage poisons the container; everything that fails is told by `acquire`.
   void prepare(uint32_t segment, uint64_t offset, uint64_t length) const;
   // The primary copy of a tensor (null with OK for one without elements).

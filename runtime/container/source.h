@@ -30,7 +30,7 @@ class Source {
   [[nodiscard]] virtual Status read(uint64_t offset, std::span<std::byte> out) const = 0;
   // All bytes at one 256-aligned address, valid as long as this object; Resource if that cannot be had.
   [[nodiscard]] virtual Result<const std::byte*> map() const = 0;
-  // False: `map` never works, so weights are copied whoever may change them.
+  // False: `map` never works, so weights are copied whichever users may change them.
   virtual bool is_mappable() const { return true; }
   virtual Writers writers() const { return Writers::Nobody; }
   // Malformed (E6001) if the bytes have been changed since they were opened, as far as size and time of the file tell.

@@ -32,7 +32,7 @@ bool folder_is_open_to_others(int fd) {
   slash[slash == path ? 1 : 0] = 0;
   struct stat info = {};
   if (::stat(path, &info) != 0) return errno != ENOENT;
-  // In a folder such as /tmp (sticky) nobody may replace the files of others.
+  // In a folder such as /tmp (sticky) users may not replace the files of others.
   const bool sticky = (info.st_mode & S_ISVTX) != 0 && (info.st_uid == 0 || info.st_uid == ::geteuid());
   return !sticky && others_may_write(info);
 }
@@ -128,7 +128,7 @@ Result<std::unique_ptr<Source>> source_of(Descriptor fd, const std::string& name
 }  // namespace
 
 Result<std::unique_ptr<Source>> open_file(const std::string& path) {
-  // O_NONBLOCK: opening a pipe that nobody writes to must not wait.
+  // O_NONBLOCK: opening a pipe without a writer must not wait.
   Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!fd.valid()) return Status(Code::NotFound, "cannot open {}: {}", path, std::strerror(errno));
   return source_of(std::move(fd), path);

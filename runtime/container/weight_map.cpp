@@ -54,7 +54,7 @@ Status WeightMap::fetch_and_hash(uint64_t leaf) {
 }
 
 Status WeightMap::settle(uint64_t leaf) {
-  LeafState found = Unknown;  // also where memory for the failure is missing: somebody else may try
+  LeafState found = Unknown;  // also where memory for the failure is missing: another thread may try
   const OnExit tell([&] {
     states_[leaf].store(found, std::memory_order_release);
     states_[leaf].notify_all();

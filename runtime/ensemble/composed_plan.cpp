@@ -22,7 +22,7 @@ bool same_ports(const std::vector<Port>& a, const std::vector<Port>& b) {
 
 bool same_interface(const Function& a, const Function& b) { return same_ports(a.inputs, b.inputs) && same_ports(a.outputs, b.outputs); }
 
-// Whether each value has as many axes where it is taken as where it is made. A run looks at arrays; who joins segments has none.
+// Whether each value has as many axes where it is taken as where it is made. A run looks at arrays; joining segments has none.
 bool has_ranks(const exec::Plan& plan, const Function& program) {
   std::vector<size_t> axes(program.num_values, 0);
   for (size_t i = 0; i < program.inputs.size(); ++i) axes[i] = program.inputs[i].axes();

@@ -25,7 +25,7 @@ struct Staged {
   std::vector<Stage> stages;
 };
 struct Composition {
-  exec::Plan front;               // of who runs it: in it those segments are programs that call their stages
+  exec::Plan front;               // what the executor runs: in it those segments are programs that call their stages
   std::vector<exec::Plan> plans;  // of each part, with the stages behind the functions that it had
   std::vector<uint32_t> place;    // of each function of all of these: its part
 };

@@ -71,7 +71,7 @@ void Ensemble::leave(const Turns::Place& place) {
   {
     const std::lock_guard lock(mu_);
     if (turns_.is_first(place)) held_[place.part] = parts_[place.part].executor->budget().held;
-    // Struck with the lock held: once it is given up, who sleeps by the bell may be gone with it.
+    // Struck with the lock held: once it is given up, the thread that sleeps by the bell may be gone with it.
     if (Bell* const bell = turns_.leave(place, now())) sleeper = bell->strike();
   }
   if (sleeper) futex_wake(sleeper);

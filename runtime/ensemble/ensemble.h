@@ -27,7 +27,7 @@ class Ensemble {
   explicit Ensemble(std::vector<Part> parts);
 
   const std::vector<Part>& parts() const { return parts_; }
-  Runners& runners() { return runners_; }  // for who does something on several parts at once
+  Runners& runners() { return runners_; }  // for callers that use several parts at once
 
   // How long a function is expected to take on a part, until runs have shown it.
   void expect(uint32_t function, uint32_t part, double ns);
@@ -55,7 +55,7 @@ class Ensemble {
   // ended the run.
   std::optional<Turn> wait(uint32_t function, const std::vector<uint8_t>& may, WorkMeter& meter, const MemoryTogether& memory = {});
 
-  // A part that does not answer any more gets no requests. `lose` is true for the first who says so, who tells people.
+  // A part that does not answer any more gets no requests. `lose` is true for the first caller, which reports it.
   bool lose(uint32_t part);
   bool is_lost(uint32_t part) const;
 
@@ -68,7 +68,7 @@ class Ensemble {
   Runners runners_;
   mutable std::mutex mu_;
   Turns turns_;                            // guarded by mu_, as are the next
-  std::vector<std::vector<double>> expected_;  // of each function on each part; 0: nobody knows
+  std::vector<std::vector<double>> expected_;  // of each function on each part; 0: unknown
   std::vector<uint8_t> lost_;
   std::vector<uint64_t> held_;             // by each part: what it may hold while it has a turn, else what it holds
   std::vector<double> asked_;              // of `wait`, kept for its memory

@@ -45,7 +45,7 @@ class Joiner {
 
   bool is_made_here(uint32_t value) const { return made_.contains(value); }
 
-  // Whether somebody else wants it.
+  // Whether it has consumers outside.
   bool is_wanted_outside(uint32_t value) const {
     for (const Port& p : program_.outputs)
       if (p.value == value) return true;
@@ -135,7 +135,7 @@ class Joiner {
     }
   }
 
-  // What it makes is told by values, so that segments behind it find the buffer and the extents.
+  // Its results are described by values, so that segments behind it find the buffer and the extents.
   void add_buffers(const Function& f, const Step& step) {
     first_buffer_ = static_cast<uint32_t>(made().buffers.size());
     for (size_t i = 0; i < f.outputs.size(); ++i) {
@@ -152,7 +152,7 @@ class Joiner {
         made().outputs.push_back(std::move(port));
       }
       value.bytes = of(f.buffers[f.outputs[i].buffer].bytes);
-      // What nobody wants has its memory, too.
+      // A result without a consumer has its memory, too.
       outputs_.push_back(number == kNoValue ? kNobody - static_cast<uint32_t>(nobody_++) : number);
       made_.emplace(outputs_.back(), std::move(value));
     }

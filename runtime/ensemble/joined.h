@@ -1,4 +1,4 @@
-// Neighbouring segments as one: what they pass to each other stays in the arena of who runs them, and a device makes one
+// Neighbouring segments as one: what they pass to each other stays in the arena of the runner, and a device makes one
 // recording of them.
 #pragma once
 

@@ -1,8 +1,8 @@
-// Which part runs which segment: the cheapest way through a chain of segments, by numbers that somebody measured. What is done with it
+// Which part runs which segment: the cheapest way through a chain of segments, by measured numbers. What is done with it
 // is chosen by choose.h.
 //
 // Segments run one after the other. Neighbours on one part are a stage: what passes between them stays there; what passes between
-// stages lies on the host, so a stage on a device begins with uploads and ends with downloads, and a later stage may return to a
+// stages is on the host, so a stage on a device begins with uploads and ends with downloads, and a later stage may return to a
 // device. Equal numbers give equal assignments: of equally cheap ones the one of fewer stages, then that of earlier parts.
 #pragma once
 
@@ -35,7 +35,7 @@ struct PartCost {
 };
 // Rows of a request that are independent of each other (spec/container.md, `batch` of a method).
 struct Rows {
-  uint64_t count = 0;                 // 0: there are none, or nobody has proved it
+  uint64_t count = 0;                 // 0: there are none, or it is not proved
   uint64_t multiple = 1, least = 1;  // what a share has to be
 };
 struct Problem {

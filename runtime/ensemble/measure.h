@@ -1,4 +1,4 @@
-// How long segments take on each part: measured as far as a fifth of a second reaches, and told from that for the rest.
+// How long segments take on each part: measured as far as a fifth of a second reaches, and extrapolated for the rest.
 #pragma once
 
 #include <cstdint>

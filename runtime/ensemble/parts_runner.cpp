@@ -90,7 +90,7 @@ void PartsRunner::ask(const exec::SegmentCall& call, Piece& piece) {
   if (place.how == Place::How::First) {
     for (uint32_t p = 0; p < piece.may.size(); ++p) piece.may[p] = place.may[p] && is_there(p, piece);
     if (std::find(piece.may.begin(), piece.may.end(), uint8_t{1}) != piece.may.end()) return;
-    // None of those that were meant to: whoever is there.
+    // None of the intended parts: any that is there.
     for (uint32_t p = 0; p < piece.may.size(); ++p) piece.may[p] = is_there(p, piece);
     if (std::find(piece.may.begin(), piece.may.end(), uint8_t{1}) != piece.may.end()) return;
   }
@@ -107,7 +107,7 @@ Status PartsRunner::run_piece(const exec::SegmentCall& call, Piece& piece) {
   for (;;) {
     ask(call, piece);
     auto turn = ensemble_->wait(call.number, piece.may, call.meter, memory_);
-    if (!turn) return ok();  // the executor tells why
+    if (!turn) return ok();  // the executor reports why
     Status status = run_on(**turn, call, piece);
     if (status.ok() && piece.of == 0) turn->succeeded();
     // Values are on the host, as they were. States are with the part that had them, which says so where it has lost them, or here.
@@ -197,7 +197,7 @@ struct PartsRunner::PieceJob {
   static void run(void* context) {
     auto& job = *static_cast<PieceJob*>(context);
     job.piece.status = job.runner.run_piece(job.call, job.piece);
-    // Nothing is read behind this: who waits for it is gone then.
+    // Nothing is read behind this: its waiter is gone then.
     std::atomic<uint32_t>* const left = &job.left;
     left->fetch_sub(1, std::memory_order_acq_rel);
     futex_wake(left);

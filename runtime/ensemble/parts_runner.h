@@ -1,10 +1,10 @@
-// Runs each segment of a composed plan where it has its place. What passes between segments lies on the host, as values of programs
+// Runs each segment of a composed plan where it has its place. What passes between segments is on the host, as values of programs
 // do, so a part that reads what another one wrote copies it from there.
 //
 // What a device cannot do, and everything once it is lost, runs on the first part that can from then on: all of them have the
 // code of all segments.
 //
-// A part has an executor of its own, with its own arena, bindings and derived constants; states are those of who runs the composed
+// A part has an executor of its own, with its own arena, bindings and derived constants; states are those of the executor of the composed
 // plan, and are brought to the part that needs them for each run.
 #pragma once
 
@@ -92,7 +92,7 @@ class PartsRunner final : public exec::SegmentRunner {
   void ask(const exec::SegmentCall& call, Piece& piece);  // where it may run now
   Status run_on(const Part& part, const exec::SegmentCall& call, Piece& piece);
   void fill_arguments(const exec::SegmentCall& call, Piece& piece);
-  // Away from a part that did not do it, for `why`; false: nobody else is there. `is_news`: it was lost just now.
+  // To another part than the one that failed, for `why`; false: there is none. `is_news`: it was lost just now.
   bool move(const exec::SegmentCall& call, Piece& piece, uint32_t from, const Status& why, bool is_news);
   bool is_there(uint32_t part, const Piece& piece) const { return !piece.tried[part] && !ensemble_->is_lost(part); }
   Status bring_states(const exec::SegmentCall& call, exec::Executor& to);

@@ -11,7 +11,7 @@ constexpr double kLeastPerRow = 1e-3;
 
 double done_ns(const RowCost& cost, uint64_t rows) { return cost.fixed_ns + std::max(cost.ns_per_row, kLeastPerRow) * static_cast<double>(rows); }
 
-// Shares among the parts of a set, each at least `least` units of `multiple` rows. Whoever would be done first gets the next unit:
+// Shares among the parts of a set, each at least `least` units of `multiple` rows. The part that would finish first gets the next unit:
 // no other order is done earlier. Most of them are given at once, all that are done before some moment.
 class Dividing {
  public:

@@ -18,11 +18,11 @@ class Turns {
     uint32_t part = 0;
     uint64_t number = 0;
   };
-  // Behind all who wait for the part of the choice; of equal ones the first. `ns`: how long it takes on each; kImpossible: it does
-  // not go there, and one at least is possible. `bell` is that of who waits; null: nobody does.
+  // Appends to the queue of the part that would finish first; ties go to the lower index. `ns`: time on each; kImpossible: it does
+  // not go there, and one at least is possible. `bell` is the waiter's; null: there is no waiter.
   Place enter(std::span<const double> ns, double now, Bell* bell = nullptr);
   bool is_first(const Place& place) const { return lines_[place.part].waiting.front().number == place.number; }
-  // Done, or tired of waiting. The bell of who is the first now because of that.
+  // Done, or no longer waiting. The bell of the waiter that is first now because of that.
   Bell* leave(const Place& place, double now);
 
   // When a request that takes so long would be done.

@@ -77,7 +77,7 @@ class InputFiles {
   std::vector<std::byte> begun_;  // of standard input
 };
 
-// Writes beside `path` and renames over it on `commit`, so that nobody sees half a file; removed if never committed.
+// Writes beside `path` and renames over it on `commit`, so that readers never see half a file; removed if never committed.
 // "-" writes to stdout as it goes.
 class FileWriter {
  public:

@@ -42,7 +42,7 @@ uint64_t find_codestream(Bytes file) {
 }
 
 // Channels that the palette of a JP2 file makes of one component (the box "pclr", I.5.3.4); 0 without one. OpenJPEG has
-// them all as components of their own before anybody can count them.
+// them all as components of their own before they can be counted.
 uint32_t palette_channels(Bytes boxes) {
   static constexpr char kName[] = {'p', 'c', 'l', 'r'};
   const auto same = [](std::byte b, char c) { return b == static_cast<std::byte>(c); };

@@ -29,7 +29,7 @@ class HostBuffer {
   ~HostBuffer();
 
   static Result<HostBuffer> allocate(uint64_t size);
-  // Bytes of somebody else, which outlive this.
+  // Borrowed bytes, which outlive this.
   static HostBuffer borrow(std::byte* data, size_t size) {
     HostBuffer b;
     b.data_ = data, b.size_ = size, b.borrowed_ = true;

@@ -22,7 +22,7 @@ namespace {
 constexpr uint64_t kTiffMemory = 512 << 10;  // handle, tables of colours, dictionaries of LZW and Deflate
 // What all strips read, in times of the file: identical strips may share their bytes, and a million may share many.
 constexpr uint64_t kMaxSharing = 16;
-// What pictures use. The others are code that nobody has looked at for long.
+// What pictures use. The others are code that is hardly maintained.
 constexpr uint16_t kCompressions[] = {COMPRESSION_NONE,          COMPRESSION_CCITTRLE, COMPRESSION_CCITTFAX3,
                                       COMPRESSION_CCITTFAX4,     COMPRESSION_LZW,      COMPRESSION_JPEG,
                                       COMPRESSION_ADOBE_DEFLATE, COMPRESSION_DEFLATE,  COMPRESSION_PACKBITS};

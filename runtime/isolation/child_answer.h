@@ -15,7 +15,7 @@
 
 namespace mlc::cli {
 
-// What one run of a file may take that nobody trusts, by default, and a session of it (spec/untrusted.md).
+// What one run of an untrusted file may take, by default, and a session of it (spec/untrusted.md).
 inline constexpr uint64_t kUntrustedNs = 1'500'000'000, kUntrustedMemory = uint64_t{192} << 20;
 
 // What a child is going to do: its limits follow from that.

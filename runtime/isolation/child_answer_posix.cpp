@@ -18,7 +18,7 @@ namespace {
 
 // Beyond the memory that the host has to give: what the process itself needs. Plans have a tighter budget of their own.
 constexpr uint64_t kMemoryOfTheProcess = uint64_t{256} << 20;
-// What a file that nobody trusts may take beside runs: what reads it, and answers as they are shown.
+// What an untrusted file may take beside runs: what reads it, and answers as they are shown.
 constexpr uint64_t kUntrustedBeside = uint64_t{128} << 20, kUntrustedSeconds = 10;
 
 #ifdef MLC_SANITIZED
@@ -37,8 +37,8 @@ uint64_t cpu_seconds(const ChildWork& work) {
   return checked_add(beside, *work.run_seconds).value_or(UINT32_MAX);
 }
 
-// Private memory of the process, so that it ends even where something is not counted that a file asks for. Of a file that nobody
-// trusts: its sessions, what is decoded, the inputs (read, decoded and copied) and the stacks of the workers; else what the host has
+// Private memory of the process, so that it ends even where something is not counted that a file asks for. Of an untrusted
+// file: its sessions, what is decoded, the inputs (read, decoded and copied) and the stacks of the workers; else what the host has
 // free.
 uint64_t memory_bytes(const ChildWork& work) {
   const uint64_t free = probe::host().memory.effective_free_bytes;

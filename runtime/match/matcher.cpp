@@ -185,8 +185,8 @@ Result<std::vector<uint32_t>> Matcher::candidates(std::string_view variant, std:
     return none_left(compose("{} ({}, {})", what, name_of(record_.machine), record_.os_release), require);
   }
 
-  // Estimates count only if every native candidate has one: comparing some of them with a guess would prefer whoever
-  // said nothing.
+  // Estimates count only if every native candidate has one: comparing some of them with a guess would prefer the one that
+  // has none.
   const bool estimated = std::all_of(out.begin(), out.end(), [&](uint32_t i) {
     return is_portable(variants_[i]) || is_for_device(variants_[i]) || estimate_ns(variants_[i]) > 0;
   });

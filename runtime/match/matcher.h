@@ -58,7 +58,7 @@ struct MatchPolicy {
   // That variants for devices may use, best first, which outlive the matcher; and why there are not more of either kind.
   std::span<const NamedDevice> devices = {};
   std::string_view why_no_cuda = {}, why_no_vulkan = {};
-  std::vector<std::string> withheld = {};  // that it offers, but not to this file, because nobody trusts it
+  std::vector<std::string> withheld = {};  // that it offers, but not to this file, because it is not trusted
 };
 
 // That was measured on this machine.

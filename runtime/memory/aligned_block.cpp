@@ -63,7 +63,7 @@ Result<AlignedBlock> AlignedBlock::allocate(uint64_t bytes, const Allocator* fro
   const uint64_t room = room_for(bytes, from);
   void* p = bytes > uint64_t{1} << 46 ? nullptr : from ? zeros_of(*from, room) : take_pages(room);
   if (!p) return Status(Code::Resource, "no memory for {} bytes", bytes);
-  // Nobody may touch what lies behind the promised length; of pages only a sanitizer can be told so.
+  // No code may touch what is behind the promised length; of pages only a sanitizer can check it.
   auto* data = static_cast<std::byte*>(p);
   expose(data, bytes, room);
   return adopt(data, bytes, from);

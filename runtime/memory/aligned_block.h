@@ -23,7 +23,7 @@ class AlignedBlock {
   // block; null: pages of the system.
   static Result<AlignedBlock> allocate(uint64_t bytes, const Allocator* from = nullptr);
 
-  // For who keeps many blocks in a list of his own: the address alone, and the block of an address that release gave and
+  // For callers that keep many blocks in a list of their own: the address alone, and the block of an address that release gave and
   // of the size that it had.
   std::byte* release();
   static AlignedBlock adopt(std::byte* data, uint64_t bytes, const Allocator* from = nullptr);

@@ -1,4 +1,4 @@
-// What AddressSanitizer knows of memory that is handed out in parts: bytes that nobody owns are poisoned, so that an access
+// What AddressSanitizer knows of memory that is handed out in parts: bytes without an owner are poisoned, so that an access
 // to them is reported although the pages are there. Without the sanitizer nothing of this is compiled.
 //
 // A buffer may be read up to the next multiple of 64 behind its length, so lines of 64 bytes are told apart, not bytes.

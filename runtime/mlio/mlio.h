@@ -9,7 +9,7 @@
  * of their own. The table of mlc.h that `open` is given, and the model, outlive the pipeline.
  *
  * Threads. A pipeline is immutable and may be shared by threads, each with a session of its own. Answers belong to
- * whoever has run. */
+ * the caller of the run. */
 #ifndef MLC_RUNTIME_MLIO_MLIO_H
 #define MLC_RUNTIME_MLIO_MLIO_H
 

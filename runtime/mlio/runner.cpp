@@ -31,7 +31,7 @@ Result<Bytes> asset_of(ModelRef m, const std::string& name) {
   return Bytes(static_cast<const std::byte*>(data.data), static_cast<size_t>(data.bytes));
 }
 
-// What is wrong with a pipeline that lies in a container is the file's mistake, not that of whoever runs it.
+// What is wrong with a pipeline that is stored in a container is the file's mistake, not the caller's.
 Status in_container(Status status) {
   if (status.code == Code::Usage) status.code = Code::Malformed;
   return std::move(status).note("the pipeline in the container");

@@ -13,7 +13,7 @@ class AnswerBudget {
  public:
   AnswerBudget() = default;  // without a bound
   explicit AnswerBudget(uint64_t bytes, uint64_t elements = UINT64_MAX) : bytes_(bytes), left_(bytes), elements_(elements) {}
-  // Of a file that nobody trusts (spec/untrusted.md).
+  // Of an untrusted file (spec/untrusted.md).
   static AnswerBudget of_untrusted() { return AnswerBudget(kUntrustedBytes, kUntrustedElements); }
 
   // Before `count` times `each` bytes are made for `what`, an output or a step. Resource (E6006) where there is no room for them.

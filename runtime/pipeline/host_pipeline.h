@@ -17,7 +17,7 @@
 
 namespace mlc::pipeline {
 
-// Bytes of the asset of that name. Those of a tokenizer are used where they lie and must outlive the pipeline, others only the
+// Bytes of the asset of that name. Those of a tokenizer are used in place and must outlive the pipeline, others only the
 // call of `create`.
 using AssetLookup = std::function<Result<Bytes>(std::string_view name)>;
 

@@ -77,7 +77,7 @@ struct Executor::FunctionState {
 
 // Bytes that a binding of this function takes: the same whatever the shapes are.
 uint64_t binding_bytes(const Function& f);
-// Turns symbols into sizes and steps for so many workers and checks every range against what it must lie in. `b.symbols` is
+// Turns symbols into sizes and steps for this number of workers and checks every range against what it must lie in. `b.symbols` is
 // filled.
 Status resolve(const Function& f, unsigned workers, Executor::Binding& b);
 // Sets the addresses of everything but inputs and outputs.

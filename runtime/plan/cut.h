@@ -36,7 +36,7 @@ struct Chunks {
 };
 
 // A worker that takes part does so for this long, at least: beside it, meeting costs little. A few meet for less, n of them if each
-// has n times kLeastOfFew: who had no part would wait all the same.
+// has n times kLeastOfFew: a worker without a part would wait all the same.
 inline constexpr double kLeastNanoseconds = 2000, kLeastOfFew = 150;
 
 // Of all divisions into at most as many shares as are worth it, one whose largest share is the least. Of several within 3 %

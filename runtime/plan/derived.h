@@ -13,7 +13,7 @@ struct DerivedConstants {
   explicit DerivedConstants(const Allocator* allocator = nullptr) : allocator(allocator) {}
 
   const Allocator* const allocator;   // of `blocks`; outlives this; null: the system
-  std::timed_mutex mu;                // held by who computes them
+  std::timed_mutex mu;                // held by the thread that computes them
   bool is_ready = false;              // guarded by mu
   std::vector<AlignedBlock> blocks;   // by number; guarded by mu until they are ready, constant from then on
 };

@@ -1,5 +1,5 @@
-// The tensors of a container in the memory of a device: uploaded once, whoever needs them first, for all sessions and variants
-// of the container on that device. What lies there are the stored bytes.
+// The tensors of a container in the memory of a device: uploaded once, at first use, for all sessions and variants
+// of the container on that device. They are the stored bytes.
 #pragma once
 
 #include <map>

@@ -15,7 +15,7 @@ class DeviceLink {
   explicit DeviceLink(device::Device& device) : device_(device) {}
 
   // All of these wait until it is done, and give the device up if that takes too long. Cancelled by the meter, between pieces;
-  // null: by nobody. Of ranges of the device's own memory, which no submission is using.
+  // null: not at all. Of ranges of the device's own memory, which no submission is using.
   Status upload(const device::Range& to, const std::byte* from, WorkMeter* meter = nullptr);
   Status download(std::byte* to, const device::Range& from);
   Status copy(const device::Range& to, const device::Range& from);

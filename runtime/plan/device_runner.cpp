@@ -314,7 +314,7 @@ Status DeviceRunner::run_elsewhere(const SegmentCall& call, Placed& placed, Stat
   if (!call.meter.poll()) return ok();
   if (!placed.is_ready) placed.refused = why;  // it would be refused again, and what others have on the device would move for it
   if (call.number != plan_.derive) return run_by_substitute(call, placed, why);
-  not_derived_ = std::move(why);  // who needs them is done by the substitute, which has its own
+  not_derived_ = std::move(why);  // segments that read them go to the substitute, which has its own
   return ok();
 }
 

@@ -21,7 +21,7 @@ class DeviceStates {
   Status make_room(Uses uses, bool& moved);
   // What the call is to read is in that memory. What of it is newer elsewhere stays there as well, until `keep`.
   Status bring(const SegmentCall& call);
-  // The device has written what the call writes; or it has begun to, and nobody knows how far it came.
+  // The device has written what the call writes; or it has begun to, and how far it came is unknown.
   void keep(Uses uses);
   void spoil(Uses uses);
 
@@ -38,7 +38,7 @@ class DeviceStates {
   struct State {
     std::unique_ptr<device::Memory> memory;
     uint64_t bytes = 0;         // 0: zeros, of whatever length the next call wants
-    Executor* other = nullptr;  // who has it instead of the device
+    Executor* other = nullptr;  // that has it instead of the device
     bool is_spoilt = false;
     AlignedBlock on_host;  // what was read; counts for nothing
   };

@@ -43,8 +43,8 @@ class Constants {
   virtual ~Constants() = default;
   // The verified bytes of a copy, 64-byte aligned and readable to the next multiple of 64.
   virtual Result<const std::byte*> acquire(uint32_t tensor, uint32_t copy) const = 0;
-  // A hint that these bytes of a copy will be acquired: does that part of the work, unless somebody else does it already,
-  // and waits for nobody. Whatever fails is told by `acquire`.
+  // A hint that these bytes of a copy will be acquired: does that part of the work, unless another thread does it already,
+  // and does not wait. Failures are reported by `acquire`.
   virtual void prepare(uint32_t /*tensor*/, uint32_t /*copy*/, uint64_t /*offset*/, uint64_t /*length*/) const {}
 };
 
@@ -63,7 +63,7 @@ struct InputArg {
   // A list of arrays, or of such lists: list_depth not 0. Nothing of the above is looked at then.
   std::span<const InputArg> items = {};
   uint8_t list_depth = 0;
-  // Where it lies in memory of the device that the function runs on, instead of `data`: of segments alone, and of inputs that shapes
+  // Where it is stored in memory of the device that the function runs on, instead of `data`: of segments alone, and of inputs that shapes
   // do not depend on. Null: it does not.
   const device::Range* on_device = nullptr;
 };
@@ -94,13 +94,13 @@ struct Limits {
   // Kernels may read on to the end of a line of 64 bytes. Of an array that ends within one they see a copy with zeros
   // behind it then, never what lies behind it in the caller's memory; and nothing of what an output held before.
   bool confine_loads = false;
-  // Whose mistake it is when a kernel breaks the rules of kernels: ours, or that of a file that nobody vouches for.
+  // Whose mistake it is when a kernel breaks the rules of kernels: ours, or that of an untrusted file.
   Code broken_code = Code::Internal;
   const Allocator* allocator = nullptr;  // for all that max_memory_bytes counts but heap; outlives the executor; null: the system
 };
 // Of one run.
 struct RunOptions {
-  CancelFlag* cancelled = nullptr;  // ends the run when it is set; null: nobody does
+  CancelFlag* cancelled = nullptr;  // ends the run when it is set; null: never cancelled
   std::optional<WorkLimits> work;                // instead of the session's
 };
 struct SegmentCall;
@@ -141,7 +141,7 @@ class Executor {
   Result<bool> wait(uint64_t timeout_ns, std::span<OutputArg> outputs);
 
   // The shapes of all outputs for these inputs, without running. Their data is looked at only where shapes depend on
-  // it. Unsupported for programs: there only a run tells.
+  // it. Unsupported for programs: there only a run determines it.
   Status infer(uint32_t function, std::span<const InputArg> inputs, std::vector<std::vector<int64_t>>& shapes);
 
   void reset_states();  // to zeros, of whatever length the next run wants
@@ -154,7 +154,7 @@ class Executor {
   // wants one of another length fails.
   Status set_states(std::span<const std::optional<Bytes>> values);
 
-  // Counts memory of who uses the executor against what its session may hold. Resource, E6006.
+  // Counts memory of the executor's user against what its session may hold. Resource, E6006.
   Status charge(std::string_view what, uint64_t bytes, Charge& out);
   // What it holds and may hold. The limit may be changed between runs, to no less than is held.
   MemoryBudget& budget() { return *budget_; }

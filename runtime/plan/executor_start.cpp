@@ -1,4 +1,4 @@
-// Runs on a device that nobody waits for until they are asked for. Of mlc_plan_device.
+// Runs on a device that are waited for only when their end is asked for. Of mlc_plan_device.
 #include <utility>
 
 #include "runtime/plan/binding.h"

@@ -20,7 +20,7 @@ struct MemoryBudget {
   }
 };
 
-// A part of the budget, given back at the end. For memory that comes from the heap; blocks are counted by who maps them.
+// A part of the budget, given back at the end. For memory that comes from the heap; blocks are counted where they are mapped.
 class Charge {
  public:
   Charge() = default;

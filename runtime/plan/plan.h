@@ -33,7 +33,7 @@ inline constexpr uint8_t kLastBufferKind = static_cast<uint8_t>(BufferKind::Outp
 enum class InstrOp : uint8_t { None = 0, Launch, Copy, Fill };
 inline constexpr uint8_t kLastInstrOp = static_cast<uint8_t>(InstrOp::Fill);
 
-inline constexpr uint32_t kNoValue = UINT32_MAX;  // an operand that is absent, a result that nobody wants
+inline constexpr uint32_t kNoValue = UINT32_MAX;  // an operand that is absent, a result without a consumer
 inline constexpr uint32_t kMaxCallDepth = 64;     // functions that stand in each other
 inline constexpr uint64_t kMaxDerivedBytes = uint64_t{1} << 46;
 inline constexpr uint32_t kNoFunction = UINT32_MAX;
@@ -119,7 +119,7 @@ struct Step : StepSettings {
   DType dtype = DType::None;              // ListMake without inputs: type of the list
   uint8_t list_depth = 0;
   std::string service, options;           // Host; no byte of the options is 0
-  std::vector<int64_t> results;           // Host, for each: element type, number of axes, extents (-1: the run tells)
+  std::vector<int64_t> results;           // Host, for each: element type, number of axes, extents (-1: dynamic)
   std::string name;
   // Made by decode_plan. Of inputs: the value is not read after this, so that its memory may be reused. Of outputs: it
   // is read at all. `fixed`: what it makes follows from no input, so it is the same in every run.

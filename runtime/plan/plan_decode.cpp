@@ -21,7 +21,7 @@ std::optional<uint32_t> Plan::find(std::string_view name) const {
 
 namespace {
 
-// What functions share: the sizes of derived constants, and the number of who computes them.
+// What functions share: the sizes of derived constants, and the number of the function that computes them.
 Status read_derived(const fbp::Plan& in, Budget& budget, Plan& plan) {
   if (!budget.afford(length_of(in.derived()), sizeof(uint64_t))) return bad("plan: its parts share bytes");
   plan.derived.resize(length_of(in.derived()));
@@ -39,7 +39,7 @@ Status read_derived(const fbp::Plan& in, Budget& budget, Plan& plan) {
   return ok();
 }
 
-// Who computes constants does so once, for whoever needs them.
+// The function of derived constants runs once, so no other function may call it.
 Status check_not_called(const Plan& plan) {
   for (const Function& f : plan.functions)
     for (const Step& s : f.steps)

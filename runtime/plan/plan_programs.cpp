@@ -1,4 +1,4 @@
-// The rules about programs: who may call whom, what each step reads and writes, when a value is read for the last time.
+// The rules about programs: which function may call which, what each step reads and writes, when a value is read for the last time.
 #include <algorithm>
 #include <utility>
 

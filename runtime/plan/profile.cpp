@@ -9,7 +9,7 @@
 namespace mlc::exec {
 namespace {
 
-// A figure of the plan: whoever wrote it may have written anything, and nothing depends on it.
+// A figure of the plan: it may be any number, and nothing depends on it.
 uint64_t figure(const Executor::Binding& b, Symbol symbol) {
   return symbol == kNoSymbol || b.symbols[symbol] < 0 ? Executor::kNotKnown : static_cast<uint64_t>(b.symbols[symbol]);
 }

@@ -15,7 +15,7 @@ class SegmentProfile {
  public:
   // Before every run. The first time it takes its memory from the budget.
   Status begin(const Function& f, unsigned ranges, MemoryBudget& budget);
-  // Of a range, one for each instruction: who executes its part says when that began and was done.
+  // Of a range, one for each instruction: the thread that executes its part records its begin and end.
   Executor::Moments* of(unsigned range) { return moments_.data() + range * rows_.size(); }
   // After every run that did not fail: the first `ranges` took part.
   void end(const Function& f, const Executor::Binding& binding, unsigned ranges);

@@ -109,7 +109,7 @@ static void count_items(const ValueNode& list, uint64_t& items) {
 }
 
 // Room for what describes the items of all lists that the caller wants: all at once, because spans point into it. Lists
-// share what is in them, so a few of them may have more items than any memory has room for; whoever goes through the
+// share what is in them, so a few of them may have more items than any memory has room for; code that goes through the
 // results item by item from here on goes no further than this count.
 Status ProgramRunner::list_items(std::span<const OutputArg> outputs) {
   uint64_t items = 0;
@@ -176,7 +176,7 @@ Status ProgramRunner::call(uint32_t function, std::span<Value> args, std::span<V
   const Function& f = plan_.functions[function];
   MLC_RETURN_IF_ERROR(spend(1 + f.num_values / 8 + f.shape.size()));
   if (!f.is_program()) return call_segment(function, args, results);
-  if (!f.shape.empty() || depth > 0) {  // who runs the plan has been checked, but for what `shape` says
+  if (!f.shape.empty() || depth > 0) {  // the caller's arguments have been checked, but for what `shape` says
     view(args);
     MLC_RETURN_IF_ERROR(executor_.check_arguments(f, inputs_));
     if (auto bound = executor_.bind(function, inputs_); !bound) return std::move(bound).status();
@@ -242,7 +242,7 @@ void ProgramRunner::view(std::span<const Value> values) {
   inputs_.resize(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     const Value& v = values[i];
-    // Strings are half as long inside as the Texts that they were; nobody reads them here.
+    // Strings are half as long inside as the Texts that they were; they are not read here.
     const uint64_t bytes = v->dtype == DType::Str ? v->size / 8 * sizeof(Text) : v->size;
     inputs_[i] = {v->dtype, v.shape(), v->data, bytes, {}, v->list_depth};
   }

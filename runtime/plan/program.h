@@ -13,7 +13,7 @@
 namespace mlc::exec {
 
 // Arrays and lists in lists among the results of a run, all together: an item counts as often as lists name it, because
-// who gets the results sees it as often.
+// the consumer of the results sees it as often.
 inline constexpr uint64_t kMaxListedItems = 1 << 20;
 
 class ProgramRunner {

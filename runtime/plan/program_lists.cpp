@@ -1,4 +1,4 @@
-// Steps about lists. Items are shared, not copied; a list that nobody else sees is changed in place.
+// Steps about lists. Items are shared, not copied; a list with one reference is changed in place.
 #include <algorithm>
 #include <cstring>
 #include <utility>

@@ -52,7 +52,7 @@ uint32_t Ranges::least_done() const {
   return least;
 }
 
-// Whether there is something to do in a range, for who holds it.
+// Whether there is something to do in a range, for the thread that holds it.
 bool Ranges::may_go_on(Thread& t, uint32_t range) {
   const uint32_t step = ranges_[range].done.load(std::memory_order_seq_cst);
   return step < turns_.size() && (range >= turns_[step].shares || have_done(t, turns_[step].after));
@@ -62,12 +62,12 @@ bool Ranges::is_over(Thread& t) {
   return halted_.load(std::memory_order_seq_cst) || have_done(t, static_cast<uint32_t>(turns_.size()));
 }
 
-// By who holds the range.
+// By the thread that holds the range.
 void Ranges::move_to(uint32_t range, uint32_t step) {
   const uint32_t before = ranges_[range].done.load(std::memory_order_relaxed);
   if (before == step) return;
   ranges_[range].done.store(step, std::memory_order_seq_cst);
-  // Who is idle raised `idle_` before the last look at the ranges: one of the two sees the other.
+  // An idle thread raised `idle_` before the last look at the ranges: one of the two sees the other.
   if (idle_.load(std::memory_order_seq_cst) != 0 && lets_others_go_on(before)) wake();
 }
 

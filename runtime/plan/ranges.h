@@ -1,12 +1,12 @@
-// Who executes which part of a run next.
+// Which thread executes which part of a run next.
 //
 // A run has as many ranges as workers. Of every instruction range r executes share r, where there is one, and each range
 // executes its instructions in order. An instruction waits until all ranges have done the first so many (`after`): what it
 // reads and overwrites is there then. As `after` is never more than the instruction's own number, the range that is
 // furthest behind can always go on: no list of numbers makes a run stand still.
 //
-// A thread executes its own range. While that waits, it executes the next instruction of a range that nobody holds: the
-// one whose thread has not come yet, or was pushed off its CPU. So who waits waits for work and not for threads. Who
+// A thread executes its own range. While that waits, it executes the next instruction of a range that no thread holds: the
+// one whose thread has not come yet, or was preempted. So a wait is for work and not for threads. A thread that
 // finds nothing spins for a short time and then sleeps; threads of a team leave the run until they are called back, so that its
 // end need not wait for a thread that has no CPU.
 #pragma once
@@ -60,7 +60,7 @@ class Ranges {
 
  private:
   struct alignas(128) Range {
-    std::atomic<uint32_t> done{0};  // instructions; written by who holds it
+    std::atomic<uint32_t> done{0};  // instructions; written by its holder
     std::atomic<bool> held{false};
     bool is_away = false;  // its thread is, and is counted; of that thread
   };

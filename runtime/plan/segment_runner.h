@@ -1,5 +1,5 @@
-// Who executes the segments of a plan in place of this process' workers: a device (device_runner.h). The executor checks
-// arguments, binds shapes and runs programs as it does for workers; values between calls lie on the host. States lie where the runner
+// Executes the segments of a plan in place of this process' workers: a device (device_runner.h). The executor checks
+// arguments, binds shapes and runs programs as it does for workers; values between calls are on the host. States lie where the runner
 // has its memory, from the first call that uses them on.
 #pragma once
 
@@ -29,13 +29,13 @@ class SegmentRunner {
  public:
   virtual ~SegmentRunner() = default;
   virtual const KernelSet& kernels() const = 0;
-  // A state that no call has used is zeros. Those of the call are the runner's once this is OK, else as they were, if they can be told.
+  // A state that no call has used is zeros. On OK the runner owns the states of the call; on error they are unchanged, or unknown if the device is lost.
   // Derived constants of its plan are computed by a call of the function that derives them, before the first call that
   // reads them.
   virtual Status run(const SegmentCall& call) = 0;
   virtual uint64_t arena_bytes() const = 0;
 
-  // The halves of `run`, for who has something else to do meanwhile: see Executor::start.
+  // The halves of `run`, for callers that work meanwhile: see Executor::start.
   virtual Result<bool> start(const SegmentCall& /*call*/) { return false; }
   virtual Result<bool> wait(const SegmentCall& /*call*/, uint64_t /*timeout_ns*/) { return true; }
 

@@ -38,7 +38,7 @@ struct Service {
   std::string name;
   // Called by the thread that runs the session; sessions of other threads may be in it at the same time.
   Status (*run)(const Service& self, ServiceCall& call) = nullptr;
-  void (*function)() = nullptr;  // for `run`: whom to call, with what
+  void (*function)() = nullptr;  // for `run`: the function to call, and its argument
   void* user = nullptr;
 };
 

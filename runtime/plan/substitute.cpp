@@ -48,7 +48,7 @@ Status Substitute::run_other(const SegmentCall& call, DeviceStates& states) {
   WorkLimits left = limits;
   if (limits.time_ns != WorkLimits::kNone) left.time_ns = limits.time_ns - std::min(limits.time_ns, call.meter.ns_used());
   const Status status = executor.run(*number, inputs, outputs, {call.meter.cancelled(), left});
-  if (!call.meter.poll()) return ok();  // why it was stopped is told by who asks
+  if (!call.meter.poll()) return ok();  // the caller reports why it was stopped
   MLC_RETURN_IF_ERROR(status);
   for (size_t k = 0; k < outputs.size(); ++k)
     if (outputs[k].bytes != call.binding.output_bytes[k]) return Status(Code::Internal, "variant '{}' gives output {} of '{}' {} bytes, {} are expected", other_.name, k, f.name, outputs[k].bytes, call.binding.output_bytes[k]);

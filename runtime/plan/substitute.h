@@ -1,5 +1,5 @@
-// Who does what a device cannot: another variant of the same container, on the processor. Variants have the same functions and the
-// same states, and what passes between calls lies on the host, so a call is done there as if it had not begun on the device. States that
+// Executes what a device cannot: another variant of the same container, on the processor. Variants have the same functions and the
+// same states, and what passes between calls is on the host, so a call is done there as if it had not begun on the device. States that
 // it uses go along.
 #pragma once
 

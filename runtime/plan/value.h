@@ -24,7 +24,7 @@ namespace mlc::exec {
 // memory of its arrays before, finds elements of earlier arrays there and no addresses.
 enum class Content : uint8_t { Elements, Objects };
 
-// 64-byte aligned and readable to the next multiple of 64 beyond what was asked for. Owned by who got it.
+// 64-byte aligned and readable to the next multiple of 64 beyond what was asked for. Owned by the caller.
 struct PoolBlock {
   std::byte* data = nullptr;
   uint32_t size_class = 0;
@@ -48,7 +48,7 @@ class BlockPool {
   // Of the block's capacity the first `bytes` are in use from now on; take has said so for those that were asked for. Only
   // a sanitizer looks at this.
   static void use(const PoolBlock& block, uint64_t bytes);
-  // Gives the system back what large blocks nobody uses.
+  // Gives the system back unused large blocks.
   void trim();
   // What the budget still has, for this pool or beside it.
   uint64_t available() const { return budget_.available(); }
@@ -61,7 +61,7 @@ class BlockPool {
     Link* next;
   };
   struct Kind {                // of content
-    Link* free[kClasses] = {};  // blocks that nobody uses, by size class; poisoned
+    Link* free[kClasses] = {};  // unused blocks, by size class; poisoned
     std::byte* slab_at = nullptr;
     uint64_t slab_left = 0;
   };
@@ -125,7 +125,7 @@ class Value {
 };
 
 // All of these: Resource if there is no memory.
-// An array with room for `bytes`, which must be what the shape takes by the time that anybody looks. Content::Objects: what
+// An array with room for `bytes`, which must be what the shape takes by the first read. Content::Objects: what
 // no kernel is to see.
 Status make_array(BlockPool& pool, DType dtype, std::span<const int64_t> shape, uint64_t bytes, Value& out,
                   Content content = Content::Elements);
@@ -136,8 +136,8 @@ Status make_list(BlockPool& pool, DType dtype, uint8_t depth, uint64_t room, Val
 // one at least twice as large, so that growing piece by piece copies each byte a bounded number of times.
 Status make_room(ValueNode& node, uint64_t used, uint64_t bytes);
 void set_size(ValueNode& node, uint64_t bytes);  // of an array, within the room that it has
-Status append(Value& list, const Value& item);  // to a list that nobody shares
-// Makes `list` one that nobody else sees, with room for `more` items.
+Status append(Value& list, const Value& item);  // to a list with one reference
+// Makes `list` one with one reference, with room for `more` items.
 Status make_own(Value& list, uint64_t more);
 // Replaces borrowed memory by a copy of it, in lists as well.
 Status keep(const Value& value);

@@ -93,7 +93,7 @@ Result<std::vector<device::Info>> ask_child(const std::string& program, const ch
   std::string text;
   const uint64_t end = now_ns() + deadline_ns;
   const bool in_time = read_all(ends[0], end, text);
-  const bool whole = in_time && text.ends_with("end\n");  // a driver may hang at its own end: nobody waits for that
+  const bool whole = in_time && text.ends_with("end\n");  // a driver may hang at its own end: not waited for
   bool killed = !in_time || whole || text.size() > kMostDeviceText;
   const int how = wait_until(child, end, killed);
   if (!in_time) return Status(Code::Resource, "the probe of {} timed out after {} s", api, deadline_ns / 1'000'000'000);

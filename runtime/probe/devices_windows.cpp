@@ -89,7 +89,7 @@ Result<std::vector<device::Info>> ask_child(const std::string& program, const ch
 
   std::string text;
   const bool in_time = read_all(from.get(), now_ns() + deadline_ns, text);
-  const bool whole = in_time && text.ends_with("end\n");  // a driver may hang at its own end: nobody waits for that
+  const bool whole = in_time && text.ends_with("end\n");  // a driver may hang at its own end: not waited for
   DWORD code = 0;
   if (!in_time || whole || text.size() > kMostDeviceText || WaitForSingleObject(child.get(), 1000) != WAIT_OBJECT_0) TerminateProcess(child.get(), 1);
   GetExitCodeProcess(child.get(), &code);

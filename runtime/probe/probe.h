@@ -14,14 +14,14 @@ struct Options {
 
 // Never fails: what could not be found out is unknown, with the reason. Takes a few milliseconds.
 Record run(const Sources& sources, const Options& options = {});
-// The same with one part for the CPU: whoever asks only the machine it was built for needs no other.
+// The same with one part for the CPU: a program for the machine it was built for needs no other.
 using CpuPart = void (*)(const Sources& sources, const Options& options, Record& record);
 Record run(const Sources& sources, const Options& options, CpuPart cpu);
 
 // The record of the running system, made on the first call. Thread-safe.
 const Record& host();
 // From now on `host` returns this record: for a process that tells what another machine would do and runs no code of a model. Before the
-// first call of `host` by anybody; false, and nothing happens, behind it.
+// first call of `host`; false, and nothing happens, behind it.
 [[nodiscard]] bool stand_in_for_host(Record record);
 
 // The three parts.

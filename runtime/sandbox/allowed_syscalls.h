@@ -2,7 +2,7 @@
 //
 // Everything that is not here fails with EPERM, not with the end of the process: libraries try things that they can do
 // without (glibc opens /sys/devices/system/cpu/online before it makes an arena, and counts CPUs another way if it cannot).
-// `kEndsTheProcess` are calls that none of them makes by itself. Whoever makes one has taken the process over, and its
+// `kEndsTheProcess` are calls that none of them makes by itself. Code that makes one has taken the process over, and its
 // answer must not be printed as if nothing had happened: the kernel ends the process, and the parent says so.
 #pragma once
 

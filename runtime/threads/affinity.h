@@ -12,8 +12,8 @@ void stay_on(std::span<const int> cpus);
 // How often the calling thread was pushed off its CPU by another one.
 uint64_t times_pushed_off();
 
-// Whether a thread is to stay on a CPU of its own. It does until something else wants that CPU: who may not go anywhere else
-// waits there for a time slice, and all who wait for it do. So it is free for a while whenever it was pushed off.
+// Whether a thread is to stay on a CPU of its own. It does until something else wants that CPU: a pinned thread
+// waits there for a time slice, and so do all that wait for it. So it is unpinned for a while whenever it was preempted.
 class Seat {
  public:
   // To be called now and then; says whether the thread is to be on its seat from now on.

@@ -12,7 +12,7 @@ void stay_on(std::span<const int> cpus) {
   if (mask != 0) SetThreadAffinityMask(GetCurrentThread(), mask);
 }
 
-// Windows does not tell: a worker stays on its CPU.
+// Windows does not count it: a worker stays on its CPU.
 uint64_t times_pushed_off() { return 0; }
 
 }  // namespace mlc

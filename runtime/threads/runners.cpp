@@ -29,7 +29,7 @@ Runners::~Runners() {
       tell(r->turn);
     }
   mu_.unlock();
-  while (all_) {  // nobody else changes the list any more
+  while (all_) {  // no other thread changes the list any more
     Runner* const r = all_;
     all_ = r->next;
     pthread_join(r->thread, nullptr);

@@ -78,7 +78,7 @@ void Team::leave_job(Job job, void* context, bool is_offer) {
   }
 }
 
-// Who is about to leave took its turn before: it comes again.
+// A worker that is about to leave took its turn before: it comes again.
 void Team::call_back() {
   for (unsigned w = 1; w < workers_; ++w) {
     WorkerPool::Slot& slot = *slots_[w];

@@ -48,7 +48,7 @@ class Team {
   void end_run();
 
   // Nothing if the workers are here already. Cancelled: the meter, which says why, ended the run; Resource: a thread
-  // cannot be started. Nobody is here then.
+  // cannot be started. No worker is here then.
   Status gather(WorkMeter& meter);
   // Nothing if they are not here.
   void dismiss();
@@ -57,8 +57,8 @@ class Team {
   // nothing.
   using Job = void (*)(void* context, unsigned worker);
   void run(Job job, void* context);
-  // Calls job(context, 0), and job(context, worker) on those of the others who come before that has returned; who does not
-  // come, because the system has given its CPU away, is not waited for. Returns when all who came have returned.
+  // Calls job(context, 0), and job(context, worker) on those of the others that come before that has returned; a worker that does not
+  // come, because the system has given its CPU away, is not waited for. Returns when all that came have returned.
   void offer(Job job, void* context);
   // From inside an offered job: it is called again on every worker whose call has returned. Worker 0 has none that could.
   void call_back();

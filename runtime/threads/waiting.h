@@ -1,7 +1,7 @@
 // How threads wait for each other: they spin for a short time and then sleep.
 //
-// While those who work do not outnumber the CPUs whoever is waited for comes within a microsecond or so, and nobody sleeps.
-// When they do, who waits leaves its CPU at once to those who have work; and where the pool cannot know it (other
+// While busy threads do not outnumber the CPUs, a thread that is waited for comes within a microsecond or so, and none sleeps.
+// When they do, a waiting thread leaves its CPU at once to busy ones; and where the pool cannot know it (other
 // processes, limits lowered after the probe), sleeping keeps a wait below a millisecond instead of a time slice.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace mlc {
 
-// The threads of a pool that have work at this moment, and the CPUs that there are for them. Who waits spins only while
+// The threads of a pool that have work at this moment, and the CPUs that there are for them. A waiting thread spins only while
 // there is one for everybody.
 struct Crowd {
   explicit Crowd(int32_t cpus) : cpus(cpus) {}
@@ -20,15 +20,15 @@ struct Crowd {
   alignas(128) std::atomic<int32_t> working{0};
 };
 
-// Waits until `word` differs from `old`: spins for at most 50 us, then sleeps. `sleepers` counts who sleeps. True, unless
-// `also` ended it: it was set before the sleep began. Who sets it, with memory_order_seq_cst, sees in `sleepers` whether it
+// Waits until `word` differs from `old`: spins for at most 50 us, then sleeps. `sleepers` counts those that sleep. True, unless
+// `also` ended it: it was set before the sleep began. The thread that sets it, with memory_order_seq_cst, sees in `sleepers` whether it
 // came too late.
 bool wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, std::atomic<uint32_t>& sleepers, const Crowd& crowd,
                      const std::atomic<bool>* also = nullptr);
 // The spinning alone. True if `word` differs.
 bool spin_for_change(const std::atomic<uint32_t>& word, uint32_t old, uint64_t at_most_ns, const Crowd& crowd,
                      const std::atomic<bool>* also = nullptr);
-void pause_cpu();  // for who spins
+void pause_cpu();  // for spin loops
 // To be called after `word` was changed with memory_order_seq_cst.
 void wake_all(const std::atomic<uint32_t>& word, const std::atomic<uint32_t>& sleepers);
 

@@ -15,7 +15,7 @@ namespace mlc {
 namespace {
 
 constexpr unsigned kMostWorkers = 4096;
-// A run that waits is passed over for so long, by runs that are shorter, and not when nobody has come back for the second.
+// A run that waits is passed over for so long, by runs that are shorter, and not when no shorter run has come back for the second.
 constexpr uint64_t kPatienceNs = 1'000'000;
 constexpr uint64_t kGraceNs = 5'000;
 
@@ -93,7 +93,7 @@ unsigned WorkerPool::waiting() {
 bool WorkerPool::seat(Team& team) {
   if (free_ < team.workers_) return false;
   free_ -= team.workers_;
-  // From now on: who waits on a CPU that one of them is going to need must not spin there.
+  // From now on a thread must not spin on a CPU that one of them is going to need.
   crowd_.working.fetch_add(static_cast<int32_t>(team.workers_), std::memory_order_relaxed);
   unsigned count = 0;
   for (Slot* slot = slots_.data(); count < team.workers_; ++slot) {
@@ -106,7 +106,7 @@ bool WorkerPool::seat(Team& team) {
 }
 
 bool WorkerPool::borrow(Team& team, WorkMeter& meter) {
-  crowd_.working.fetch_sub(1, std::memory_order_relaxed);  // the caller is one of those who are seated
+  crowd_.working.fetch_sub(1, std::memory_order_relaxed);  // the caller is one of those that are seated
   mu_.lock();
   if (passed_over_ && !(favoured_ == &team && may_come_back(team))) serve_waiters();
   bool served = (!waiters_ || passed_over_) && seat(team);

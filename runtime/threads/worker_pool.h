@@ -31,7 +31,7 @@ class Team;
 struct PoolOptions {
   unsigned workers = 1;    // that work at one time, the callers of runs among them
   std::vector<int> cpus;   // where its threads may run; empty: where the thread may that first needs them
-  std::vector<int> seats;  // a CPU for each worker, where it stays if it is pinned; fewer than workers: nobody is
+  std::vector<int> seats;  // a CPU for each worker, where it stays if it is pinned; fewer than workers: none is pinned
   bool pin = false;        // pin every worker; else only those of teams of all workers with pin_caller
 };
 
@@ -46,13 +46,13 @@ class WorkerPool {
   };
   using Common = std::unique_ptr<WorkerPool, Leave>;
   static Result<Common> join_common(const PoolOptions& options);
-  ~WorkerPool();  // nobody uses it any more
+  ~WorkerPool();  // no run uses it any more
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
   unsigned workers() const { return static_cast<unsigned>(slots_.size()); }
   const Crowd& crowd() const { return crowd_; }
-  Runners& runners() { return runners_; }  // for runs that nobody waits for
+  Runners& runners() { return runners_; }  // for runs without a waiting thread
 
   // As of now, for tests.
   unsigned threads() const { return threads_.load(); }  // started so far
@@ -65,19 +65,19 @@ class WorkerPool {
   // it reads nothing of the job before it has gone through.
   enum Gate : uint32_t { kShut, kOpen, kInside };
 
-  // Lines of their own for what the thread, those who arrive, and the caller wait for or write to.
+  // Cache lines of their own for what the thread, arriving workers, and the caller wait for or write to.
   struct Slot {
     alignas(128) std::atomic<uint32_t> turn{0};  // moves when the thread has something to do
     std::atomic<uint32_t> sleepers{0};
     alignas(128) std::atomic<uint32_t> gate{kShut};
-    std::atomic<uint32_t> gate_sleepers{0};  // the caller, who waits for the thread to leave
+    std::atomic<uint32_t> gate_sleepers{0};  // the caller, waiting for the thread to leave
     Team* team = nullptr;  // that has work; null: the thread ends. This and the next are written before the gate opens
     unsigned worker = 0;
     bool is_offer = false;  // the thread need not come, and may come again
     alignas(128) std::atomic<uint32_t> arrived{0};  // workers of the team whose caller sits here, at the end of a job
     alignas(128) std::atomic<uint32_t> jobs_done{0};  // of that caller's
     std::atomic<uint32_t> caller_sleeps{0};
-    // Of whoever has taken the slot:
+    // Of the job that has taken the slot:
     alignas(128) WorkerPool* pool = nullptr;
     pthread_t thread{};
     bool has_thread = false;
@@ -123,7 +123,7 @@ class WorkerPool {
   std::vector<Slot> slots_;
   unsigned free_;                  // slots; guarded by mu_
   Waiter* waiters_ = nullptr;      // the one that came first; guarded by mu_
-  // There are slots for `waiters_`, which was not told yet: this team may have them again. Changed with mu_ held.
+  // There are slots for `waiters_`, which was not notified yet: this team may have them again. Changed with mu_ held.
   std::atomic<bool> passed_over_{false};
   const Team* favoured_ = nullptr;
   Runners runners_;                // last: their runs use all of the above

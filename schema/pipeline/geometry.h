@@ -1,5 +1,5 @@
 // The integer arithmetic of steps whose sizes depend on the picture. One definition for the reference, for the host and
-// for whoever compiles them; all of it is exact, and none of it overflows for sides up to 2^31 and targets up to 2^16.
+// for the packager, which compiles them; all of it is exact, and none of it overflows for sides up to 2^31 and targets up to 2^16.
 #pragma once
 
 #include <algorithm>

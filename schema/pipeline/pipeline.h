@@ -1,6 +1,6 @@
 // pipeline.json as a typed structure: the one parser that packager and runtime share (spec/pipeline.md).
 //
-// Strict, because a guess would change somebody's pixels: an unknown key is an error that names the nearest known one
+// Strict, because a guess would change pixels: an unknown key is an error that names the nearest known one
 // and its place; every key that changes bits must be written, and all that are missing are listed at once; every value
 // must be used. The problems of a file are reported in one Status, 50 of them at most: the first as its message, the
 // others as facts.

@@ -32,7 +32,7 @@ class Problems {
   // version.
   void add(uint16_t number, Position where, std::string what, std::string fact = {});
   bool any() const { return !found_.empty(); }
-  // Nobody will see the next one: what costs time to say may be left out.
+  // The next one will not be shown: what costs time to say may be left out.
   bool full() const { return found_.size() >= kMost; }
   // The nearest of the names as ", did you mean 'x'?", if one is near.
   std::string did_you_mean(std::string_view word, std::span<const std::string_view> names) const;
@@ -51,7 +51,7 @@ struct Choice {
   E value;
 };
 
-// One object. Keys are asked for one by one; `finish` reports those that nobody asked for and those that were required
+// One object. Keys are asked for one by one; `finish` reports those that no step reads and those that were required
 // and missing, the latter in one message.
 class ObjectReader {
  public:

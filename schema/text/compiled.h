@@ -1,4 +1,4 @@
-// The compiled form of a tokenizer (spec/tokenizer.md): what `tokenizer.json` says, as tables that are read where they lie.
+// The compiled form of a tokenizer (spec/tokenizer.md): what `tokenizer.json` says, as tables that are read in place.
 // The packager writes it (packager/text), the runtime reads it (runtime/text), perhaps from a stranger's file.
 //
 // `Compiled::open` looks once at every count, offset and number, in time linear in the bytes. After it every accessor may

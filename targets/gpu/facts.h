@@ -1,4 +1,4 @@
-// What a kernel for devices does beside computing, as its module tells the loader (schema/gpu_module.h).
+// What a kernel for devices does beside computing, as its module declares to the loader (schema/gpu_module.h).
 #pragma once
 
 #include <vector>

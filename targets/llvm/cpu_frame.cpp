@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t kMostStackBytes = 128;  // of a local array that may lie there
 
-// Small arrays lie on the stack, where LLVM makes registers of them if it unrolls the loops over them. Not in kernels whose frames
+// Small arrays are on the stack, where LLVM makes registers of them if it unrolls the loops over them. Not in kernels whose frames
 // are too large as it is.
 bool on_stack(const loop::Kernel& kernel, const loop::LocalArray& local) {
   return kernel.hoisting == loop::Hoisting::All && local.count->is_const() &&

@@ -57,7 +57,7 @@ Result<CompiledKernel> compile_kernel(ObjectCompiler& compiler, const Target& ta
   return CompiledKernel{emitter.scratch_bytes(), object.large_frame, std::move(object.bytes)};
 }
 
-// All kernels, by number, on several threads. Each takes the next one that nobody has taken, so after a failure all before it
+// All kernels, by number, on several threads. Each takes the next one that is not taken, so after a failure all before it
 // get their result, and the first failure is always the same one.
 class KernelCompiler {
  public:

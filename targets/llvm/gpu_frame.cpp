@@ -71,7 +71,7 @@ class GpuFrame final : public Frame {
     llvm::Function* f = a.function = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false), llvm::GlobalValue::ExternalLinkage, name, module);
     for (unsigned k = 0; k < kernel.params.size(); ++k) {
       f->addParamAttr(k, llvm::Attribute::getWithAlignment(context, llvm::Align(kBufferAlign)));
-      // A pointer nobody else has would mean for one that is written that nothing happens to its memory at a barrier.
+      // `noalias` on a buffer that is written would mean that its memory does not change at a barrier.
       if (!kernel.params[k].written) {
         f->addParamAttr(k, llvm::Attribute::NoAlias);
         f->addParamAttr(k, llvm::Attribute::ReadOnly);

@@ -56,7 +56,7 @@ class KernelEmitter {
   using Expr = ir::Expr;
   using Value = llvm::Value;
 
-  // Types. `reg` is how a value is held, `mem` how one element lies in memory.
+  // Types. `reg` is how a value is held, `mem` how one element is stored in memory.
   llvm::Type* reg_scalar(DType dtype);
   llvm::Type* reg_type(ir::Type type);
   llvm::Type* mem_scalar(DType dtype);

@@ -67,7 +67,7 @@ Result<std::vector<std::byte>> link_module(const Target& target, const std::vect
   const TemporaryFolder folder;
   MLC_RETURN_IF_ERROR(folder.status());
   const std::string output = folder.path() + "/module.so";
-  // Not mapped: of a file that the disk has no room for, writing tells it, and touching its pages ends the process.
+  // Not mapped: of a file that the disk has no room for, writing reports it, and touching its pages ends the process.
   std::vector<std::string> args = {
       "ld.lld", "-shared", "-nostdlib", "--no-undefined", "--gc-sections", "--icf=all", "--discard-all", "-s",
       "-Bsymbolic", "-z", "now", "-z", "relro", "-z", "noexecstack", "-z", "noseparate-code", "-z",

@@ -104,7 +104,7 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine, bool has_vecto
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::InstCombinePass());
   passes.addPass(llvm::ADCEPass());
-  // Kernels whose values lie in scratch memory keep nothing that they can read or compute again: no common subexpressions.
+  // Kernels whose values are in scratch memory keep nothing that they can read or compute again: no common subexpressions.
   llvm::FunctionPassManager plain;
   if (has_vectors) plain.addPass(ExpandGathers());
   plain.addPass(llvm::InstCombinePass());

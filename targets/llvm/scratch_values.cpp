@@ -1,5 +1,5 @@
 // Code that keeps as little in registers as can be, for kernels whose frames are too large even without vectors: whatever
-// has a name, or is used twice within a statement, lies in scratch memory, which unlike the stack may be large. Operands
+// has a name, or is used twice within a statement, is in scratch memory, which unlike the stack may be large. Operands
 // that need more registers come first (Sethi and Ullman 1970), so an expression needs as many as its depth in branchings.
 #include <algorithm>
 

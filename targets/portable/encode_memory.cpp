@@ -10,7 +10,7 @@ using mlc::portable::kind_of;
 
 namespace {
 
-// How an element that registers hold in another form lies in memory.
+// How an element that registers hold in another form is stored in memory.
 DType memory_type(DType t) {
   if (is_small(t)) return bits_of(t) == 16 ? DType::U16 : DType::U8;
   switch (t) {

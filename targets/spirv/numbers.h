@@ -4,7 +4,7 @@
 // smaller floats as their bits, and computed with as floats of 32 bits. So a device needs 8 and 16 bits in memory only.
 //
 // Vulkan lets division and square root be wrong by some units, takes 64-bit shifts only below 64, and leaves open what does not fit in
-// a conversion: nothing here relies on more than it promises. See spec/decisions.md for division.
+// a conversion: nothing here relies on more than it promises. See spec/decisions/targets.md for division.
 #pragma once
 
 #include "base/dtype.h"

@@ -20,7 +20,7 @@ GOOD = {
     "packager/ir/ir.h": "#pragma once\n",
     "targets/x86/x86.cpp": '#include "packager/loop/loop.h"\n#include <Zydis/Zydis.h>\n',
     "base/cli/program.cpp": "#include <CLI/CLI.hpp>\n",
-    "packager/cli/main.cpp": 'int main() { printf("%s", "x"); }\n',
+    "packager/cli/main.cpp": 'int main() { printf("%s", "nobody // whoever"); }\n',
 }
 # What is added, and a part of the sentence that it must give.
 FAULTS = [
@@ -41,6 +41,8 @@ FAULTS = [
     ({"packager/ir/a.cpp": "using namespace std;\n"}, "using namespace std"),
     ({"packager/ir/a.h": "#pragma once\nusing namespace mlc;\n"}, "opens a namespace for everybody"),
     ({"packager/ir/a.cpp": "// TODO: later\n"}, "TODO(#12)"),
+    ({"packager/ir/a.cpp": "\n/* Shared by\n * whoever asks. */\n"}, 'packager/ir/a.cpp:3: a comment says "whoever": name the component'),
+    ({"bindings/python/src/a.cpp": "int x;  // Nobody reads it.\n"}, 'bindings/python/src/a.cpp:1: a comment says "Nobody"'),
     ({"runtime/plan/a.cpp": "void f() { throw 1; }\n"}, "no exceptions here"),
     ({"packager/ir/a.cpp": 'void f() { std::printf("x"); }\n'}, "does not print"),
     ({"runtime/plan/a.cpp": "void f() { abort(); }\n"}, "does not end the process"),

@@ -129,6 +129,16 @@ def check_habits(source):
             finding(source, line, f"not a function for new code: {code}")
 
 
+def check_words(sources):
+    """Comments name the component, in a word that a search finds; which person did it is no answer."""
+    for source in sources:
+        if source.within(*rules.PEOPLE_BUT) or "_generated" in source.path:
+            continue
+        for line, text in source.comments():
+            for word in re.findall(rules.PEOPLE, text, re.I):
+                finding(source, line, f'a comment says "{word}": {rules.NAME_THE_COMPONENT}')
+
+
 def check_silence(source):
     if source.within(*rules.SILENT_BUT):
         return
@@ -222,6 +232,7 @@ def main():
         check_foreign(source)
         check_header_rules(source)
         check_habits(source)
+    check_words(all_sources(rules.COMMENTED))
     check_joined_tests(sources)
     check_cycles(graph)
     check_flags()

@@ -38,7 +38,7 @@ UNITS = {
     "packager/compile/expand": "mlc_expand, the folder of that name included: below pipelines, which the rest of packager/compile stands on",
 }
 
-# First match counts: who may see the headers of another library. An empty tuple: nobody.
+# First match counts: who may see the headers of another library. An empty tuple: no library.
 FOREIGN = (
     (r"llvm/|llvm-c/|lld/|clang/", ("targets/llvm/",)),
     (r"Zydis/|Zycore/", ("targets/x86/",)),
@@ -87,5 +87,11 @@ SILENT_BUT = {
     "runtime/api/mlc.hpp": "code of the application's: the value of an error is a mistake that ends its program",
     "runtime/sandbox/child.cpp": "ends the process that it has made",
 }
+
+# Comments of these folders name components in the words of the field, so that a search finds them (spec/glossary.md).
+COMMENTED = ("base", "schema", "signing", "runtime", "loaders", "targets", "packager", "registry", "bindings")
+PEOPLE = r"\b(nobody|whoever|somebody|anybody)\b"
+NAME_THE_COMPONENT = "name the component (caller, owner, reader, worker, lane, user ...): spec/glossary.md"
+PEOPLE_BUT = {}  # file: why it may say so; better none
 
 LONG_FILE = 750  # lines: worth a thought, no failure

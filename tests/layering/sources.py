@@ -31,6 +31,14 @@ class Source:
             (self.own if name.split("/")[0] in FOLDERS and "/" in name else self.foreign).append((name, line))
         self.includes = [match.group(1) or match.group(2) for match in INCLUDE.finditer(self.text)]
 
+    def comments(self):
+        """The text of each line of each comment, with its number; texts in code are none."""
+        for match in NOT_CODE.finditer(self.text):
+            if match.group(0).startswith(("//", "/*")):
+                first = self.text.count("\n", 0, match.start()) + 1
+                for number, line in enumerate(match.group(0).split("\n"), first):
+                    yield number, line
+
     def within(self, *prefixes):
         return self.path.startswith(prefixes)
 
@@ -40,9 +48,9 @@ class Source:
                 yield number, line.strip()
 
 
-def all_sources():
+def all_sources(folders=FOLDERS):
     found = []
-    for folder in FOLDERS:
+    for folder in folders:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".h", ".hpp", ".cpp", ".c") and path.is_file():
                 found.append(Source(path))

@@ -1,4 +1,4 @@
-// Arrays of DLPack in capsules of Python. Whoever takes one over renames its capsule.
+// Arrays of DLPack in capsules of Python. A consumer that takes ownership renames the capsule.
 #pragma once
 
 #include <string_view>

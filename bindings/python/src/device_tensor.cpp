@@ -31,7 +31,7 @@ dlpack::Versioned* newer(dlpack::Managed* old) {
   return made;
 }
 
-// And back, for who asks for the older one.
+// And back, for consumers of the older version.
 dlpack::Managed* older(dlpack::Versioned* now) {
   return new dlpack::Managed{now->tensor, now, [](dlpack::Managed* self) {
                                auto* const owned = static_cast<dlpack::Versioned*>(self->context);

@@ -142,7 +142,7 @@ bool Inputs::add_dlpack(nb::handle value, MlcTensor& out) {
   const dlpack::Tensor& t = managed->tensor;
   const int32_t dtype = dlpack::dtype_of(t.dtype);
   if (dtype == MLC_NONE || !is_dense(t)) return false;
-  kept_.push_back(capsule);  // which nobody takes over, so it calls the deleter
+  kept_.push_back(capsule);  // no consumer takes ownership, so it calls the deleter
   out.data = static_cast<char*>(t.data) + t.byte_offset;
   out.dtype = dtype;
   out.rank = static_cast<uint32_t>(t.ndim);

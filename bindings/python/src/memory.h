@@ -1,4 +1,4 @@
-// Memory of large outputs, kept from one run of a session to the next. Whoever takes fresh pages of the system for them pays
+// Memory of large outputs, kept from one run of a session to the next. Fresh pages of the system cost
 // a fault and a page of zeros for each 4 KiB, and malloc gives blocks of this size back at once: for the scores of a language
 // model (50257 words for each of 512 tokens, 103 MB) that took a tenth of the run.
 #pragma once

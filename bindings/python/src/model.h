@@ -71,7 +71,7 @@ struct SessionWishes {
 };
 
 // What the strings and lists of a run may take as objects of Python, beside the memory of the session: they can share theirs
-// there. Bounded for files that nobody trusts.
+// there. Bounded for untrusted files.
 class CopyBound {
  public:
   explicit CopyBound(const OpenModel& model) : left_(model.native_allowed ? UINT64_MAX : kCopiedBytes) {}
@@ -152,7 +152,7 @@ class Session {
   mutable std::atomic<bool> used_{false};
 };
 
-// Sessions of one model for whoever runs it, from any thread: an idle one, or a new one.
+// Sessions of one model for callers on any thread: an idle one, or a new one.
 class Pool {
  public:
   Pool(std::shared_ptr<OpenModel> model, SessionWishes wishes) : model_(std::move(model)), wishes_(std::move(wishes)) {}

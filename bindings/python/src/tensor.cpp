@@ -21,7 +21,7 @@ struct Export {
   PyObject* owner = nullptr;
 };
 
-// Anybody's thread may be the last to use the memory, also when Python is gone.
+// Any thread of the process may be the last to use the memory, also when Python is gone.
 void release(Export* e) {
   if (Py_IsInitialized()) {
     const nb::gil_scoped_acquire lock;

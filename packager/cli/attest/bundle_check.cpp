@@ -103,7 +103,7 @@ BundleAnswer check_bundle(const std::string& path, std::string_view text, const 
   answer.path = path;
   answer.status = [&]() -> Status {
     MLC_ASSIGN(const signing::Bundle bundle, signing::parse_bundle(text, path));
-    // Of what nobody signed who is trusted nothing is parsed.
+    // Nothing is parsed that has no trusted signature.
     MLC_RETURN_IF_ERROR(judge(bundle, question, answer));
     MLC_ASSIGN(const signing::StatementHead head, signing::parse_statement_head(bundle.payload, path));
     answer.predicate_type = head.predicate_type;

@@ -1,4 +1,4 @@
-// Whether a bundle that lies beside a container is about it, and whose word it is.
+// Whether a bundle that is beside a container is about it, and whose word it is.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ struct BundleQuestion {
 struct BundleAnswer {
   std::string path;
   std::string predicate_type;  // empty: not even that could be read
-  std::string key, key_id;     // of the signer; empty: nobody who is trusted
+  std::string key, key_id;     // of the signer; empty: none is trusted
   Status status;               // OK: a trusted key says it, and of this file
 };
 // `text` is what the file `path` holds.

@@ -22,7 +22,7 @@ Result<std::vector<std::byte>> part_of(Bytes bytes, const Source& source) {
   return std::vector<std::byte>(part.begin(), part.end());
 }
 
-// Where tensors lie in the segments of a container, by offset.
+// Where tensors are in the segments of a container, by offset.
 struct TensorPlace {
   uint64_t offset, length;
   std::string name;  // of the tensor, and its layout
@@ -110,7 +110,7 @@ class PieceFinder {
     if (const auto named = by_name_.find(s.name); named != by_name_.end()) return {Where::LeafTable, named->second, 0, 0};
     return {};
   }
-  // Of weights, where the tensor lies that a leaf is of; else the same place of the segment of that name.
+  // Of weights, the place of the tensor that the leaf is of; else the same place of the segment of that name.
   Source like(const Source& leaf) const {
     const auto places = of_b_.find(leaf.segment);
     if (places != of_b_.end()) {

@@ -11,7 +11,7 @@ namespace mlc::cli {
 struct RelabelOptions {
   std::string file, output;           // `output` empty: the file itself
   std::vector<std::string> labels;    // [NAME=]FILE: a list in place of the one that steps call NAME
-  std::string pipeline;               // a pipeline.json with the same compiled steps; lists that it names lie beside it
+  std::string pipeline;               // a pipeline.json with the same compiled steps; lists that it names are beside it
   std::vector<std::string> metadata;  // KEY=VALUE: id, version, title, licence
   Resign resign;
   bool force = false;                 // overwrite an output that is no container

@@ -1,4 +1,4 @@
-// What two containers differ in, part by part, in bytes: weights, variants, pipelines and what else lies beside them; and the steps of plans.
+// What two containers differ in, part by part, in bytes: weights, variants, pipelines and what else is beside them; and the steps of plans.
 #pragma once
 
 #include <string>

@@ -40,7 +40,7 @@ Result<std::vector<AxisStrides>> strides_of(const format::ParsedLayout& layout, 
   return axes;
 }
 
-// Element `index` of those that lie one behind the other, the first in the low bits.
+// Element `index` of those that are contiguous, the first in the low bits.
 std::byte small_element(DType dtype, Bytes stored, uint64_t index) {
   const unsigned bits = bits_of(dtype);
   const uint64_t at = index * bits;

@@ -46,7 +46,7 @@ class ExtractFolder {
     const fs::path place = fs::path(path_) / path;
     if (!place.parent_path().empty()) MLC_RETURN_IF_ERROR(make(place.parent_path()));
     std::error_code error;
-    // What lies there by that name may lead elsewhere: a link is not followed.
+    // What is there by that name may lead elsewhere: a link is not followed.
     if (fs::is_symlink(fs::symlink_status(place, error))) return Status(Code::Usage, place.string() + " is a link").hint("name a new folder");
     MLC_ASSIGN(container::OutputFile out, container::OutputFile::create(place.string()));
     MLC_RETURN_IF_ERROR(emit(out));
@@ -107,7 +107,7 @@ class Extraction {
     const Json json = {{"model", model_json(manifest_)}, {"programs", programs}, {"golden", golden_json(manifest_)}};
     return put_text("interface.json", "interface", "", json.print());
   }
-  // The pipeline lies beside the lists that it names, as `mlpack build` takes it.
+  // The pipeline is beside the lists that it names, as `mlpack build` takes it.
   Status assets(bool pipeline) {
     for (uint32_t k = 0; k < manifest_.assets.size(); ++k) {
       const format::Asset& asset = manifest_.assets[k];
@@ -240,7 +240,7 @@ Result<ExtractResult> extract(const ExtractOptions& options) {
       for (const std::string& each : known) all += " " + each;
       return Status(Code::Usage, "--what: '" + word + "' is not known").fact("known:" + all);
     }
-  MLC_ASSIGN(const ContainerFile opened, open_container_file(options.file));  // whoever signed it: nothing is run
+  MLC_ASSIGN(const ContainerFile opened, open_container_file(options.file));  // of any signer: nothing is run
   const Container* const file = opened.opened.get();
   MLC_ASSIGN(ExtractFolder folder, ExtractFolder::create(options.output, options.force));
   Extraction extraction(*file, folder);

@@ -18,7 +18,7 @@ struct GraphExpander::BranchBuild {
     const model::Graph* graph = nullptr;
     std::unique_ptr<nest::Function> function = std::make_unique<nest::Function>();
     std::unique_ptr<GraphExpander> body;
-    std::vector<Item> results;  // of all outputs; empty for those that nobody wants
+    std::vector<Item> results;  // of all outputs; empty for those without a consumer
     std::set<const ir::Sym*> own;
     ItemShape shape_of(size_t output) const { return body->shape_of(results[output]); }
   };

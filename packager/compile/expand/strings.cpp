@@ -401,7 +401,7 @@ void numbers_for_strings(nest::Function& function) {
 bool GraphExpander::touches_strings(const Node& node) {
   const auto takes_strings = [&](size_t k) {
     if (k >= node.inputs.size() || node.inputs[k].empty()) return false;
-    const auto value = value_of(node.inputs[k]);  // what is wrong with it is said by who takes it
+    const auto value = value_of(node.inputs[k]);  // its consumer reports what is wrong with it
     return value.ok() && !value->list && function_.arrays[value->tensor.array].dtype == DType::Str;
   };
   if (node.domain == "ai.onnx.ml") {

@@ -1,4 +1,4 @@
-// Lists of sizes of which only the run tells how long they are. Their length is a rank, which must be known while building:
+// Lists of sizes whose length is dynamic (dynamic rank). Their length is a rank, which must be known while building:
 // it is, where the operand beside the list has it, or where the model declares the shape of the result.
 #include "packager/compile/expand/emit.h"
 #include "packager/compile/expand/graph_expander.h"

@@ -32,7 +32,7 @@ Status load_asset(const pipeline::Pipeline& p, const pipeline::Step& step, const
   if (name.empty() || files.assets.count(name)) return ok();
   const std::string place = pipeline::place_of(p, step.where);
   if (!format::is_label(name)) return Status(Code::Usage, 5004, place + "'" + name + "' must be a plain file name, of a file beside " + p.file);
-  // Who builds a model of somebody else's puts no file of theirs into it because a link in that folder says so.
+  // A link in the folder of another person's model must not bring a file of the user's into the container.
   auto file = place_inside(folder.string(), name);
   if (!file.ok() && file.status().code == Code::Malformed && leads_to_blobs(folder, name)) file = (folder / name).string();
   if (!file.ok() && file.status().code == Code::Malformed)

@@ -30,7 +30,7 @@ std::optional<Slide> slide_of(ir::Context& ctx, const Expr* e, const Dim* out, c
   return Slide{of_out / of_tap, of_tap};
 }
 
-// The axis that lies innermost in memory.
+// The axis that is innermost in memory.
 size_t innermost(const nest::Array& a) { return a.layout.pieces.empty() ? a.shape.size() - 1 : a.layout.pieces.back().axis; }
 
 const Expr* only_fold(const Expr* value) {

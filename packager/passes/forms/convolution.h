@@ -8,7 +8,7 @@
 namespace mlc::passes {
 
 // A map whose value has one sum, over channels c and a window u, v: y[.., m, p, q] = around(sum(x[.., c, s*p + u, t*q + v] * w[m, c, u, v])), up to what
-// is added to s*p + u and t*q + v, with f32 weights that are constant. Channels lie innermost in x and y.
+// is added to s*p + u and t*q + v, with f32 weights that are constant. Channels are innermost in x and y.
 struct Convolution {
   // Along which the window slides.
   struct Axis {

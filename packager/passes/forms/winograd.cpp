@@ -43,8 +43,8 @@ double points(const Expr* extent, int64_t usual) {
   return static_cast<double>(std::max<int64_t>(n.value_or(1), 1));
 }
 
-// Whether there are tiles of more than one result, by so many points along each axis. Two axes multiply what one loses of accuracy, and for two
-// taps eight points gain too little.
+// Whether there are tiles of more than one result, with `points` along each axis. Tiles of eight points lose too much accuracy in 2-D, and save
+// too little for two taps.
 bool has_tiles(const Convolution& c, int64_t points) {
   const int64_t least = points == 8 ? 3 : 2;
   return (points <= 6 || c.axes.size() == 1) &&

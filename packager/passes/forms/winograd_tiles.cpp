@@ -192,7 +192,7 @@ class Rewriter {
   }
   const Expr* number(size_t k) { return ctx_.integer(static_cast<int64_t>(k)); }
 
-  // Panel by panel, so that what is written lies side by side.
+  // Panel by panel, so that what is written is contiguous.
   void weights() {
     auto n = std::make_unique<nest::Nest>();
     const Expr* sixteen = ctx_.integer(16);

@@ -9,7 +9,7 @@ namespace mlc::passes {
 int64_t taps_of_phase(const Convolution::Axis& axis);
 // Whether it is known how many points are left behind whole tiles.
 bool knows_rest(ir::Context& ctx, const ir::Dim* d, int64_t tile);
-// What takes the place of the convolution's statement, at so many points along each axis: more than a phase has taps there.
+// The statements that replace the convolution's, at `points` along each axis; `points` > taps of a phase.
 std::vector<nest::Statement> in_tiles(ir::Context& ctx, nest::Function& f, const Convolution& conv, int64_t points);
 
 }  // namespace mlc::passes

@@ -5,7 +5,7 @@
 
 namespace mlc::cli {
 
-// Read before a container is opened: whoever opens one of a stranger may read nothing else.
+// Read before a container is opened: a process that opens a stranger's may read nothing else.
 struct HostState {
   std::string governor;       // of the first CPU that this process may use; empty: not told
   double load_1m = -1;        // of the last minute; negative: not told

@@ -328,7 +328,7 @@ void add_embed_command(Program& program) {
   command.add_option("-o,--output", o->output, "write the vectors: .npz with what each is of, for --index; .npy or .json");
   command.on_run([o] {
     if (Status right = check_options(*o); !right.ok()) return finish("embed", o->as_json, std::move(right));
-    constexpr uint64_t kRuns = 64;  // of a file that nobody trusts: how many batches is not known before its lines are read
+    constexpr uint64_t kRuns = 64;  // of an untrusted file: how many batches is not known before its lines are read
     Sources sources;
     std::vector<std::string> inputs;
     if (!o->index.empty()) inputs.push_back(o->index);

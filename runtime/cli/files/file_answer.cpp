@@ -126,7 +126,7 @@ Status check_task(const FilesTask& task, const std::string& input_name) {
 }
 
 std::string why_skipped(const FilesTask& task, const ListedFile& file, const signing::Descriptor& open) {
-  if (file.is_named()) return "";  // whoever names it means it: what is wrong with it is told
+  if (file.is_named()) return "";  // the user named it, so errors in it are reported
   std::array<std::byte, kFirstBytes> first;
   const int64_t got = read_some_at(open.get(), first.data(), first.size(), 0);
   const Bytes bytes(first.data(), static_cast<size_t>(std::max<int64_t>(got, 0)));

@@ -83,7 +83,7 @@ Result<Descriptor> FileList::open(const ListedFile& file) const {
     if (!named.valid()) return cannot("open", file.path);
     return named;
   }
-  // Name by name, so that a link that somebody puts in the place of a folder leads nowhere.
+  // Name by name, so that a folder replaced by a link is not followed.
   Descriptor inner;
   int folder = folders_[file.folder].get();
   for (size_t begin = 0;;) {

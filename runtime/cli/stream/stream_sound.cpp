@@ -31,7 +31,7 @@ class WholeSound : public StreamSound {
 
 class RawSound : public StreamSound {
  public:
-  // `begun`: what has been read of them. `left`: bytes that there must be, kEndless where nobody knows it; what is behind them is not read.
+  // `begun`: what has been read of them. `left`: bytes that there must be, kEndless where unknown; what is behind them is not read.
   RawSound(io::FileReader reader, const io::PcmFormat& format, io::Channels channels, Bytes begun, uint64_t left, const char* hint)
       : reader_(std::move(reader)), format_(format), channels_(channels), bytes_(std::max<size_t>({kPiece, format.frame_bytes(), begun.size()})),
         held_(begun.size()), left_(left), hint_(hint) {

@@ -24,7 +24,7 @@ namespace mlc::cli {
 
 // What a handler of faults appends to the list, made while that is allowed.
 struct FaultLines {
-  std::string file;  // empty: nothing is remembered: portable code, an isolated process, no folder that nobody else can change
+  std::string file;  // empty: nothing is remembered: portable code, an isolated process, no folder that only this user can change
   std::string illegal_instruction, memory_fault;
 };
 [[nodiscard]] FaultLines fault_lines(const OpenModel& model, std::string_view variant);
