@@ -233,11 +233,11 @@ Result<std::string> Model::completed(const std::string& config) const {
     for (const Port& port : is_output ? outputs_ : inputs_) {
       cli::Json one = {{"name", port.name}, {"data_type", pair_of(port.dtype)->name}};
       cli::Json dims = cli::Json::array();
-      // Triton's rows are the first axis, and not among dims; it knows no axis of 0, and no array without axes.
+      // Triton's rows are the first axis, and not among dims; it knows no axis of 0, and no array without axes (requests.cpp).
       const JsonValue* const rows = document.root().find("max_batch_size");
       const size_t first = rows != nullptr && rows->as_i64().value_or(0) > 0 ? 1 : 0;
       for (size_t axis = first; axis < port.extents.size(); ++axis) dims.push_back(port.extents[axis] > 0 ? port.extents[axis] : int64_t{-1});
-      if (dims.empty()) one["reshape"] = cli::Json{{"shape", cli::Json::array()}};
+      if (dims.empty() && first > 0) one["reshape"] = cli::Json{{"shape", cli::Json::array()}};
       if (dims.empty()) dims.push_back(1);
       one["dims"] = std::move(dims);
       ports.push_back(std::move(one));

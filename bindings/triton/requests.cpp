@@ -36,7 +36,7 @@ Status read_strings(const char* name, const std::byte* data, uint64_t bytes, uin
   return out.size() == count ? ok() : Status(Code::InputMismatch, "input '{}' has {} strings, {} expected for its shape", name, out.size(), count);
 }
 
-Result<MlcTensor> tensor_of(TRITONBACKEND_Input* input, Given& given) {
+Result<MlcTensor> tensor_of(const Model& model, TRITONBACKEND_Input* input, Given& given) {
   const char* name = nullptr;
   int type = 0;
   const int64_t* shape = nullptr;
@@ -66,10 +66,12 @@ Result<MlcTensor> tensor_of(TRITONBACKEND_Input* input, Given& given) {
   }
   static std::byte nothing[64];
   if (data == nullptr) data = nothing;
+  const auto port = std::find_if(model.inputs().begin(), model.inputs().end(), [&](const Port& one) { return one.name == name; });
+  const bool is_scalar = port != model.inputs().end() && port->extents.empty() && rank == 1 && count == 1;  // Triton has no other form
   MlcTensor out = {};
   out.name = name;
   out.dtype = dtype_of(type);
-  out.rank = rank;
+  out.rank = is_scalar ? 0 : rank;
   out.shape = shape;
   if (type == kTritonBytes) {
     MLC_RETURN_IF_ERROR(read_strings(name, static_cast<const std::byte*>(data), bytes, count, given.strings));
@@ -99,7 +101,9 @@ Status write_output(TRITONBACKEND_Response* response, const MlcTensor& tensor, c
     }
   }
   TRITONBACKEND_Output* output = nullptr;
-  MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_ResponseOutput(response, &output, name.c_str(), type, tensor.shape, tensor.rank)));
+  const int64_t one_element = 1;
+  const bool is_scalar = tensor.rank == 0;
+  MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_ResponseOutput(response, &output, name.c_str(), type, is_scalar ? &one_element : tensor.shape, is_scalar ? 1 : tensor.rank)));
   void* place = nullptr;
   int memory = kTritonCpu;
   int64_t memory_id = 0;
@@ -154,7 +158,7 @@ Status answer(const Model& model, MlcSession* session, TRITONBACKEND_Request* re
   for (uint32_t i = 0; i < count; ++i) {
     TRITONBACKEND_Input* input = nullptr;
     MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_RequestInputByIndex(request, i, &input)));
-    MLC_ASSIGN(const MlcTensor tensor, tensor_of(input, given.emplace_back()));
+    MLC_ASSIGN(const MlcTensor tensor, tensor_of(model, input, given.emplace_back()));
     inputs.push_back(tensor);
   }
   std::vector<MlcTensor> outputs(model.outputs().size());

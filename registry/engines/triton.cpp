@@ -81,8 +81,8 @@ std::string port_text(const Port& port, bool has_rows) {
     dims += (count == 0 ? "" : ", ") + std::to_string(extent && *extent > 0 ? *extent : -1);
   }
   std::string out = "  {\n    name: " + pbtxt_string(port.name) + "\n    data_type: " + std::string(triton_type(port.dtype)) + "\n";
-  // Triton wants an axis to be named: the server takes it away, and puts it back.
-  out += count == 0 ? "    dims: [ 1 ]\n    reshape { shape: [ ] }\n" : "    dims: [ " + dims + " ]\n";
+  // Triton wants an axis to be named. Behind rows the server takes it away and puts it back; without rows it cannot, and the backend does.
+  out += count == 0 ? std::string("    dims: [ 1 ]\n") + (has_rows ? "    reshape { shape: [ ] }\n" : "") : "    dims: [ " + dims + " ]\n";
   return out + "  }";
 }
 

@@ -49,7 +49,9 @@ def triton_gets_the_ports_as_the_manifest_has_them(t):
     assert answer["max_batch_size"] == 0 and ports(text)[0][2] == [-1, 4], text
     # Without axes, and of texts.
     build(t, "m.mlc", [("x", "i64", [])], [("y", "i64", [])], [onnx.node("Neg", ["x"], ["y"])])
-    assert config_of(t, "--name", "scalar")[1].count("dims: [ 1 ]\n    reshape { shape: [ ] }") == 2
+    assert config_of(t, "--name", "scalar")[1].count("dims: [ 1 ]\n  }") == 2
+    build(t, "m.mlc", [("x", "i64", ["N"])], [("y", "i64", ["N"])], [onnx.node("Neg", ["x"], ["y"])])
+    assert config_of(t, "--name", "rows")[1].count("dims: [ 1 ]\n    reshape { shape: [ ] }") == 2
     build(t, "m.mlc", [("x", "str", [2])], [("y", "str", [2])], [onnx.node("Identity", ["x"], ["y"])])
     assert ports(config_of(t, "--name", "texts")[1])[0] == ("x", "TYPE_STRING", [2])
 
