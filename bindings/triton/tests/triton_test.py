@@ -71,8 +71,11 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
+        if what[0]:
+            print(f"      the server ended with {self.process.returncode}", self.log.read_text()[-3000:])
 
     def ask(self, verb, path, body=b"", headers=()):
+        assert self.process.poll() is None, f"the server ended with {self.process.returncode}: {self.log.read_text()[-3000:]}"
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         connection.request(verb, path, body, dict(headers))
         answer = connection.getresponse()
