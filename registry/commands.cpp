@@ -8,6 +8,7 @@
 #include "base/counted.h"
 #include "registry/store/artifact.h"
 #include "registry/copy.h"
+#include "registry/engines/export_engine.h"
 #include "registry/pull.h"
 #include "registry/push.h"
 
@@ -22,6 +23,7 @@ struct Flags {
   std::string reference, file, output, policy, shape = "modelpack", as, tag = "latest";
   std::vector<std::string> from;
   StatementOptions statements;
+  engines::EngineOptions engine;
   uint32_t timeout = 60, request_mib = kRequestBytes >> 20;
   bool plain_http = false, keep_host = false, force = false, as_json = false;
 
@@ -40,7 +42,27 @@ const std::vector<std::string> kShapes = {"modelpack", "image", "both"};  // in 
 
 ShapeKind shape_named(const std::string& name) { return static_cast<ShapeKind>(std::find(kShapes.begin(), kShapes.end(), name) - kShapes.begin()); }
 
+Result<Report> run_export_engine(const Flags& flags) {
+  engines::EngineOptions options = flags.engine;
+  options.engine = flags.as == "k8s" ? engines::Engine::Kubernetes : flags.as == "kserve" ? engines::Engine::Kserve : engines::Engine::Triton;
+  options.file = flags.file;
+  options.folder = flags.output;
+  MLC_ASSIGN(const engines::EngineResult result, engines::export_engine(options));
+  Report report;
+  report.text = "exported " + cli::printable(flags.output) + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + " as " + result.name + ", program " +
+                cli::printable(result.program) + "\n";
+  for (const std::string& file : result.files) report.text += "file     " + file + "\n";
+  if (!result.image.empty()) report.text += "image    " + cli::printable(result.image) + "\n";
+  report.text += "root     " + result.root + "\n";
+  for (const std::string& note : result.notes) report.text += "note     " + note + "\n";
+  report.json = {{"folder", flags.output}, {"name", result.name}, {"program", result.program}, {"files", result.files}, {"max_batch_size", result.max_batch_size},
+                 {"root", result.root}, {"id", result.id}, {"version", std::to_string(result.version)}, {"notes", result.notes}};
+  if (!result.image.empty()) report.json["image"] = result.image;
+  return report;
+}
+
 Result<Report> run_export(const Flags& flags) {
+  if (flags.as != "oci-layout" && flags.as != "modelcar") return run_export_engine(flags);
   const ExportOptions options{flags.file, flags.output, flags.tag, flags.as == "modelcar" ? ShapeKind::Image : ShapeKind::Modelpack};
   MLC_ASSIGN(const PushResult result, export_layout(options));
   Report report;
@@ -142,6 +164,54 @@ void set_run(const cli::Command& command, const std::shared_ptr<Flags>& flags, R
   command.on_run([command, flags, run] { return cli::finish(command.name(), flags->as_json, run(*flags)); });
 }
 
+// An option, and what it belongs to, of the values of --as.
+struct ExportOption {
+  cli::Option option;
+  const char* name;
+  std::vector<std::string> of;
+};
+
+Status check_export_options(const Flags& flags, const std::vector<ExportOption>& options) {
+  for (const ExportOption& one : options) {
+    if (!one.option.is_given() || std::find(one.of.begin(), one.of.end(), flags.as) != one.of.end()) continue;
+    std::string names;
+    for (const std::string& name : one.of) names += (names.empty() ? "" : ", ") + name;
+    return Status(Code::Usage, "{} belongs to --as {}, not to {}", one.name, names, flags.as);
+  }
+  return ok();
+}
+
+void add_export_command(cli::Program& program, const std::string& tool) {
+  auto flags = std::make_shared<Flags>();
+  const cli::Command command = program.add_command("export", "write a container for those who serve it",
+                                                   tool + "export cat.mlc --as modelcar -o cat-image\n" +
+                                                    tool + "export cat.mlc --as triton -o models\n", flags->as_json);
+  command.add_option("file", flags->file, "container").required();
+  command.add_option("--as", flags->as, "oci-layout: the file as it is, a ModelPack artifact; modelcar: an image with it; k8s: a Deployment that mounts that image; kserve: an "
+                                        "InferenceService and its runtime; triton: a model in a repository of Triton Inference Server")
+      .one_of({"oci-layout", "modelcar", "k8s", "kserve", "triton"})
+      .required();
+  command.add_option("-o,--output", flags->output, "folder, new or empty; of triton: a repository, which may have other models").required();
+  const std::vector<std::string> layouts = {"oci-layout", "modelcar"}, served = {"k8s", "kserve", "triton"}, objects = {"k8s", "kserve"};
+  engines::EngineOptions& engine = flags->engine;
+  std::vector<ExportOption> options = {
+      {command.add_option("--tag", flags->tag, "its name in the layout").shows_default(), "--tag", layouts},
+      {command.add_option("--name", engine.name, "of the model where it is served").shows_default("the last part of its id"), "--name", served},
+      {command.add_option("--program", engine.program, "that is served").shows_default("main, else the default one"), "--program", served},
+      {command.add_option("--max-batch", engine.max_batch, "rows of a request, where the model computes each by itself; 0: no rows").within(0, 65536).shows_default(), "--max-batch", served},
+      {command.add_option("--image", engine.image, "HOST/REPOSITORY to which mlpack push --shape image puts the file"), "--image", objects},
+      {command.add_option("--storage", engine.storage, "what KServe fetches: s3://, pvc://, ...").shows_default("oci:// and the image"), "--storage", {"kserve"}},
+      {command.add_option("--server", engine.server, "image of Triton with the backend mlc"), "--server", objects},
+      {command.add_option("--cpu", engine.cpu, "CPUs of a server").shows_default(), "--cpu", objects},
+      {command.add_option("--memory", engine.memory, "of a server, such as 2Gi").shows_default("512Mi and more, by the file's size"), "--memory", objects},
+      {command.add_option("--replicas", engine.replicas, "servers").within(0, 10000).shows_default(), "--replicas", objects},
+      {command.add_option("--trust", engine.trust, "a public key that the servers trust (repeatable)").shows_default("those here that signed the file"), "--trust", objects}};
+  command.on_run([command, flags, options] {
+    const Status checked = check_export_options(*flags, options);
+    return cli::finish(command.name(), flags->as_json, checked.ok() ? run_export(*flags) : Result<Report>(checked));
+  });
+}
+
 }  // namespace
 
 void add_registry_commands(cli::Program& program) {
@@ -178,19 +248,7 @@ void add_registry_commands(cli::Program& program) {
     add_client_options(pull, *flags);
     set_run(pull, flags, run_pull);
   }
-  {
-    auto flags = std::make_shared<Flags>();
-    const cli::Command layout = program.add_command("export", "write a container as an OCI image layout",
-                                                    tool + "export cat.mlc --as oci-layout -o cat-layout\n" +
-                                                     tool + "export cat.mlc --as modelcar -o cat-image\n", flags->as_json);
-    layout.add_option("file", flags->file, "container").required();
-    layout.add_option("--as", flags->as, "oci-layout: the file as it is, a ModelPack artifact; modelcar: an image with it")
-        .one_of({"oci-layout", "modelcar"})
-        .required();
-    layout.add_option("-o,--output", flags->output, "folder, new or empty").required();
-    layout.add_option("--tag", flags->tag, "its name in the layout").shows_default();
-    set_run(layout, flags, run_export);
-  }
+  add_export_command(program, tool);
   {
     auto flags = std::make_shared<Flags>();
     const cli::Command between = program.add_command("copy", "copy an artifact with all that refers to it",

@@ -55,6 +55,18 @@ class Writer {
   bool is_first_ = true;
 };
 
+// Has nothing and keeps nothing.
+class NoStore final : public Store {
+ public:
+  std::string name() const override { return "nowhere"; }
+  Result<FetchedManifest> manifest(const std::string& object) override { return Status(Code::NotFound, "there is no {}", object); }
+  Status read_blob(const Descriptor&, const std::function<Status(Bytes)>&) override { return Status(Code::NotFound, "there is no blob"); }
+  Result<std::vector<Descriptor>> referrers(const Digest&) override { return std::vector<Descriptor>{}; }
+  Result<bool> has_blob(const Descriptor&) override { return false; }
+  Status put_blob(const Descriptor&, const Upload&) override { return ok(); }
+  Status put_manifest(const std::string&, std::string_view, std::string_view) override { return ok(); }
+};
+
 // The tag last: a reader that finds it finds all that it refers to.
 Result<PushResult> write_artifact(const std::string& path, ShapeKind kind, const std::string& tag, const StatementOptions& beside, Store& store) {
   MLC_ASSIGN(const auto source, container::open_file(path));
@@ -123,6 +135,11 @@ Result<PushResult> export_layout(const ExportOptions& options) {
   if (!is_tag(options.tag)) return Status(Code::Usage, "--tag: '{}' is no tag, letters, digits and . _ - expected", cli::printable(options.tag));
   MLC_ASSIGN(const auto store, create_layout(options.folder));
   return write_artifact(options.file, options.shape, options.tag, {}, *store);
+}
+
+Result<PushResult> describe(const std::string& file, ShapeKind shape) {
+  NoStore nowhere;
+  return write_artifact(file, shape, "latest", {}, nowhere);
 }
 
 }  // namespace mlc::registry

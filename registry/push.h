@@ -43,5 +43,7 @@ struct PushResult {
 [[nodiscard]] Result<PushResult> push(const PushOptions& options);
 // An OCI image layout; the folder must not exist, or be empty.
 [[nodiscard]] Result<PushResult> export_layout(const ExportOptions& options);
+// What `push` would write, without writing it: the digests follow from the file.
+[[nodiscard]] Result<PushResult> describe(const std::string& file, ShapeKind shape);
 
 }  // namespace mlc::registry

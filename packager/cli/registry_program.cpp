@@ -18,7 +18,7 @@ struct RegistryCommand {
 };
 constexpr RegistryCommand kRegistryCommands[] = {{"push", "put a container into a registry"},
                                                  {"pull", "get a container out of a registry, checked"},
-                                                 {"export", "write a container as an OCI image layout"},
+                                                 {"export", "write a container for those who serve it"},
                                                  {"copy", "copy an artifact with all that refers to it"},
                                                  {"resolve", "what a reference leads to, without fetching it"}};
 

@@ -1,0 +1,262 @@
+#include "bindings/triton/model.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include "base/cli/json_tree.h"
+#include "base/json.h"
+#include "bindings/triton/triton_api.h"
+
+namespace mlc::triton {
+namespace {
+
+constexpr JsonLimits kConfigLimits = {4u << 20, 32, 200'000};
+constexpr const char* kFileName = "model.mlc";
+
+struct TypePair { int32_t dtype; int triton; const char* name; };
+constexpr TypePair kTypes[] = {{MLC_BOOL, kTritonBool, "TYPE_BOOL"}, {MLC_U8, kTritonU8, "TYPE_UINT8"},   {MLC_U16, kTritonU16, "TYPE_UINT16"}, {MLC_U32, kTritonU32, "TYPE_UINT32"},
+                               {MLC_U64, kTritonU64, "TYPE_UINT64"}, {MLC_I8, kTritonI8, "TYPE_INT8"},    {MLC_I16, kTritonI16, "TYPE_INT16"},  {MLC_I32, kTritonI32, "TYPE_INT32"},
+                               {MLC_I64, kTritonI64, "TYPE_INT64"},  {MLC_F16, kTritonF16, "TYPE_FP16"},  {MLC_F32, kTritonF32, "TYPE_FP32"},   {MLC_F64, kTritonF64, "TYPE_FP64"},
+                               {MLC_STR, kTritonBytes, "TYPE_STRING"}, {MLC_BF16, kTritonBf16, "TYPE_BF16"}};
+
+const TypePair* pair_of(int32_t dtype) {
+  const auto found = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypePair& one) { return one.dtype == dtype; });
+  return found == std::end(kTypes) ? nullptr : found;
+}
+
+Status check_trust(std::string_view value, const char* what) {
+  if (value == "strict" || value == "portable" || value == "any") return ok();
+  return Status(Code::Usage, "{}: '{}' found, strict, portable or any expected", what, value);
+}
+
+// {"parameters":{"threads":{"string_value":"4"}}}
+Result<Parameters> read_parameters(const JsonValue& config) {
+  Parameters out;
+  const JsonValue* list = config.find("parameters");
+  if (list == nullptr) return out;
+  for (const JsonMember& member : list->members()) {
+    const JsonValue* value = member.value.find("string_value");
+    const std::string text(value == nullptr ? std::string_view() : value->text());
+    const std::string_view key = member.key.text();
+    if (key == "trust") out.trust = text;
+    else if (key == "variant") out.variant = text;
+    else if (key == "devices") out.devices = text;
+    else if (key == "program") out.program = text;
+    else if (key == "threads") {
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.threads);
+      if (error != std::errc() || end != text.data() + text.size() || out.threads > 65536)
+        return Status(Code::Usage, "parameter threads: '{}' found, a number of 0 to 65536 expected", text);
+    } else {
+      return Status(Code::Usage, "parameter '{}' is not known; trust, variant, devices, threads and program are", key);
+    }
+  }
+  MLC_RETURN_IF_ERROR(check_trust(out.trust, "parameter trust"));
+  return out;
+}
+
+std::string user_folder() {
+  const char* base = std::getenv("XDG_CONFIG_HOME");
+  if (base != nullptr && base[0] == '/') return std::string(base) + "/mlc";
+  const char* home = std::getenv("HOME");
+  return home != nullptr && home[0] == '/' ? std::string(home) + "/.config/mlc" : std::string();
+}
+
+const char* or_null(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
+
+struct FileDeleter { void operator()(MlcFile* file) const { api().file_release(file); } };
+
+// Nothing of a file is looked into whose signer is not trusted, if that is what is wanted.
+Result<MlcModel*> open_file(const Host& host, const Parameters& wishes, const std::string& path) {
+  const bool is_strict = wishes.trust == "strict";
+  MlcOpenOptions options = {};
+  options.size = sizeof options;
+  options.path = path.c_str();
+  options.allow_unsigned = wishes.trust == "any";
+  options.policy = or_null(host.policy);
+  const std::string folder = host.config_folder.empty() ? user_folder() : host.config_folder;
+  options.config_folder = or_null(folder);
+  options.state_folder = or_null(host.state_folder);
+  options.devices = wishes.devices.empty() ? "cpu" : wishes.devices.c_str();
+  options.probe_program = or_null(host.probe);
+  MlcFile* opened = nullptr;
+  MlcError* error = nullptr;
+  MLC_RETURN_IF_ERROR(status_of(api().authenticate(&options, &opened, &error), error));
+  const std::unique_ptr<MlcFile, FileDeleter> file(opened);
+  MlcFileInfo about = {sizeof(MlcFileInfo), nullptr, 0, 0};
+  api().file_info(opened, &about);
+  const char* const help = "mlrun trust KEY.pem as the user of the server, or config.pbtxt: parameters { key: \"trust\" value { string_value: \"portable\" } }";
+  if (is_strict && about.native_code == MLC_NATIVE_NEVER)
+    return std::move(Status(about.is_signed ? Code::Untrusted : Code::Unsigned, "{} {}, a signer whom this host trusts expected", path, about.is_signed ? "is signed by nobody it trusts" : "is not signed")).hint(help);
+  MlcModel* model = nullptr;
+  error = nullptr;
+  MLC_RETURN_IF_ERROR(status_of(api().open_file(opened, &model, &error), error));
+  MlcModelInfo info = {};
+  info.size = sizeof info;
+  api().model_info(model, &info);
+  if (is_strict && !info.native_allowed) {
+    const Status refused = std::move(Status(Code::Untrusted, "{}: {}", path, info.trust)).hint(help);
+    api().model_release(model);
+    return refused;
+  }
+  return model;
+}
+
+Result<JsonDocument> parse_config(const std::string& text) { return parse_json(text, "the configuration", kConfigLimits); }
+
+}  // namespace
+
+const MlcApi& api() {
+  static const MlcApi* const table = mlc_get_api(MLC_API_VERSION);
+  return *table;
+}
+
+Status status_of(int code, MlcError* error) {
+  if (code == MLC_OK) return ok();
+  std::string text = api().error_message(error);
+  for (uint32_t i = 0; const char* fact = api().error_fact(error, i); ++i) text += std::string("; ") + fact;
+  if (const char* help = api().error_help(error); help != nullptr && help[0] != '\0') text += std::string("; help: ") + help;
+  api().error_release(error);
+  return Status(static_cast<Code>(code), "{}", text);
+}
+
+void ModelDeleter::operator()(MlcModel* model) const { api().model_release(model); }
+void SessionDeleter::operator()(MlcSession* session) const { api().session_release(session); }
+
+int triton_type(int32_t dtype) {
+  const TypePair* const found = pair_of(dtype);
+  return found == nullptr ? kTritonInvalid : found->triton;
+}
+
+int32_t dtype_of(int type) {
+  for (const TypePair& one : kTypes)
+    if (one.triton == type) return one.dtype;
+  return MLC_NONE;
+}
+
+Result<Host> Host::read(std::string_view json) {
+  Host out;
+  MLC_ASSIGN(const JsonDocument document, parse_json(json, "the backend's configuration", kConfigLimits));
+  const JsonValue* const line = document.root().find("cmdline");
+  if (line == nullptr) return out;
+  for (const JsonMember& member : line->members()) {
+    const std::string_view key = member.key.text();
+    const std::string value(member.value.text());
+    if (key == "config") out.config_folder = value;
+    else if (key == "policy") out.policy = value;
+    else if (key == "state") out.state_folder = value;
+    else if (key == "trust") out.trust = value;
+    else if (key == "probe") out.probe = value;
+    // Triton itself adds keys for all backends, such as auto-complete-config and min-compute-capability.
+  }
+  if (!out.trust.empty()) MLC_RETURN_IF_ERROR(check_trust(out.trust, "--backend-config=mlc,trust"));
+  return out;
+}
+
+Result<std::unique_ptr<Model>> Model::open(const Host& host, const std::string& config, const std::string& folder) {
+  MLC_ASSIGN(const JsonDocument document, parse_config(config));
+  auto out = std::make_unique<Model>();
+  MLC_ASSIGN(out->parameters_, read_parameters(document.root()));
+  if (!host.trust.empty()) out->parameters_.trust = host.trust;
+  const JsonValue* const named = document.root().find("default_model_filename");
+  const std::string name(named == nullptr || named->text().empty() ? kFileName : named->text());
+  if (name.find('/') != std::string::npos) return Status(Code::Usage, "default_model_filename: '{}' found, the name of a file expected", name);
+  MLC_ASSIGN(MlcModel * model, open_file(host, out->parameters_, folder + "/" + name));
+  out->model_.reset(model);
+  MLC_RETURN_IF_ERROR(out->read_ports());
+  MLC_RETURN_IF_ERROR(out->check_config(config));
+  return out;
+}
+
+Status Model::read_ports() {
+  MlcModelInfo info = {};
+  info.size = sizeof info;
+  api().model_info(model_.get(), &info);
+  about_ = std::string(info.id) + " version " + std::to_string(info.version) + ", " + info.trust;
+  const std::string wanted = parameters_.program.empty() ? "main" : parameters_.program;
+  MlcProgram program = {}, found = {};
+  uint32_t index = 0;
+  for (uint32_t i = 0; i < info.num_programs; ++i) {
+    program.size = sizeof program;
+    api().program(model_.get(), i, &program);
+    if (program.name != wanted && !(parameters_.program.empty() && program.is_default && found.name == nullptr)) continue;
+    found = program;
+    index = i;
+    if (program.name == wanted) break;
+  }
+  if (found.name == nullptr) return Status(Code::Usage, "the file has no program '{}'", wanted);
+  program_ = found.name;
+  for (const bool is_output : {false, true}) {
+    for (uint32_t i = 0; i < (is_output ? found.num_outputs : found.num_inputs); ++i) {
+      MlcPort port = {};
+      port.size = sizeof port;
+      api().port(model_.get(), index, is_output, i, &port);
+      if (port.list_depth > 0 || pair_of(port.dtype) == nullptr)
+        return Status(Code::Unsupported, "program '{}': {} '{}' is {}; arrays of Triton's types expected", program_, is_output ? "output" : "input", port.name,
+                      port.list_depth > 0 ? "a list of arrays" : "of a type that Triton lacks");
+      (is_output ? outputs_ : inputs_).push_back({port.name, port.dtype, std::vector<int64_t>(port.extents, port.extents + port.rank)});
+    }
+  }
+  return ok();
+}
+
+// What a config.pbtxt says of ports must be ports of the program: said when it loads rather than at the first request.
+Status Model::check_config(const std::string& config) const {
+  MLC_ASSIGN(const JsonDocument document, parse_config(config));
+  for (const bool is_output : {false, true}) {
+    const std::vector<Port>& ports = is_output ? outputs_ : inputs_;
+    const JsonValue* const list = document.root().find(is_output ? "output" : "input");
+    if (list == nullptr) continue;
+    for (const JsonValue& one : list->items()) {
+      const JsonValue *name = one.find("name"), *type = one.find("data_type");
+      if (name == nullptr || type == nullptr) continue;
+      const auto port = std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.name == name->text(); });
+      if (port == ports.end()) return Status(Code::InputMismatch, "config.pbtxt: program '{}' has no {} '{}'", program_, is_output ? "output" : "input", name->text());
+      if (type->text() != pair_of(port->dtype)->name)
+        return Status(Code::InputMismatch, "config.pbtxt: '{}' is {}, the file has {}", port->name, type->text(), pair_of(port->dtype)->name);
+    }
+  }
+  return ok();
+}
+
+Result<std::string> Model::completed(const std::string& config) const {
+  MLC_ASSIGN(const JsonDocument document, parse_config(config));
+  std::string out = config;
+  bool is_changed = false;
+  for (const bool is_output : {false, true}) {
+    const std::string key = is_output ? "output" : "input";
+    const JsonValue* const list = document.root().find(key);
+    const std::string empty = "\"" + key + "\":[]";
+    const size_t at = out.find(empty);
+    if ((list != nullptr && list->size() > 0) || at == std::string::npos) continue;
+    cli::Json ports = cli::Json::array();
+    for (const Port& port : is_output ? outputs_ : inputs_) {
+      cli::Json one = {{"name", port.name}, {"data_type", pair_of(port.dtype)->name}};
+      cli::Json dims = cli::Json::array();
+      // Triton's rows are the first axis, and not among dims; it knows no axis of 0, and no array without axes (requests.cpp).
+      const JsonValue* const rows = document.root().find("max_batch_size");
+      const size_t first = rows != nullptr && rows->as_i64().value_or(0) > 0 ? 1 : 0;
+      for (size_t axis = first; axis < port.extents.size(); ++axis) dims.push_back(port.extents[axis] > 0 ? port.extents[axis] : int64_t{-1});
+      if (dims.empty() && first > 0) one["reshape"] = cli::Json{{"shape", cli::Json::array()}};
+      if (dims.empty()) dims.push_back(1);
+      one["dims"] = std::move(dims);
+      ports.push_back(std::move(one));
+    }
+    out.replace(at, empty.size(), "\"" + key + "\":" + ports.print());
+    is_changed = true;
+  }
+  return is_changed ? out : std::string();
+}
+
+Result<SessionHandle> Model::session() const {
+  MlcSessionOptions options = {};
+  options.size = sizeof options;
+  options.variant = or_null(parameters_.variant);
+  options.threads = parameters_.threads;
+  MlcSession* session = nullptr;
+  MlcError* error = nullptr;
+  MLC_RETURN_IF_ERROR(status_of(api().session_create(model_.get(), &options, &session, &error), error));
+  return SessionHandle(session);
+}
+
+}  // namespace mlc::triton

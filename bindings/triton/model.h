@@ -1,0 +1,74 @@
+// A model of Triton's repository as this backend holds it, and what each of its instances runs requests on.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/api/mlc.h"
+
+namespace mlc::triton {
+
+// What `tritonserver --backend-config=mlc,KEY=VALUE` says, for all models.
+struct Host {
+  std::string config_folder;  // whose trust/ and trust.json are read; empty: those of the user whom the server runs as
+  std::string policy;         // a trust.json
+  std::string state_folder;   // where versions seen are remembered; empty: nowhere
+  std::string trust;          // not empty: models cannot ask for another one
+  std::string probe;          // mlrun, which asks drivers for devices
+
+  // Usage for keys and values that are none.
+  [[nodiscard]] static Result<Host> read(std::string_view json);
+};
+
+// `parameters` of a config.pbtxt.
+struct Parameters {
+  std::string trust = "strict";  // a signer whom the host trusts; "portable": others' files run interpreted; "any": without a signer
+  std::string variant, devices, program;
+  uint32_t threads = 0;          // of a run; 0: one for each core
+};
+
+struct Port {
+  std::string name;
+  int32_t dtype = MLC_NONE;
+  std::vector<int64_t> extents;  // -1: any
+};
+
+struct ModelDeleter { void operator()(MlcModel* model) const; };
+struct SessionDeleter { void operator()(MlcSession* session) const; };
+using SessionHandle = std::unique_ptr<MlcSession, SessionDeleter>;
+
+[[nodiscard]] const MlcApi& api();
+// The error is released.
+[[nodiscard]] Status status_of(int code, MlcError* error);
+
+// Constant after construction; used by the threads of all instances.
+class Model {
+ public:
+  // `config`: the model's configuration as JSON. `folder`: where its file is.
+  [[nodiscard]] static Result<std::unique_ptr<Model>> open(const Host& host, const std::string& config, const std::string& folder);
+
+  [[nodiscard]] Result<SessionHandle> session() const;
+  const std::string& program() const { return program_; }
+  const std::vector<Port>& inputs() const { return inputs_; }
+  const std::vector<Port>& outputs() const { return outputs_; }
+  const std::string& about() const { return about_; }  // for the log
+  // `config` with the ports that it lacks; empty: it lacks none.
+  [[nodiscard]] Result<std::string> completed(const std::string& config) const;
+
+ private:
+  [[nodiscard]] Status read_ports();
+  [[nodiscard]] Status check_config(const std::string& config) const;
+
+  Parameters parameters_;
+  std::unique_ptr<MlcModel, ModelDeleter> model_;
+  std::string program_, about_;
+  std::vector<Port> inputs_, outputs_;
+};
+
+// Triton's element type of one of ours, 0 if there is none; and back.
+[[nodiscard]] int triton_type(int32_t dtype);
+[[nodiscard]] int32_t dtype_of(int triton_type);
+
+}  // namespace mlc::triton

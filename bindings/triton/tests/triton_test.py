@@ -1,0 +1,268 @@
+"""The backend in a real tritonserver, of the wheel nvidia-pytriton: answers over HTTP against mlrun's, bit for bit. Exit code 77: no such wheel.
+
+    triton_test.py FOLDER-OF-THE-TOOLS FOLDER-WITH-libtriton_mlc.so
+"""
+import array
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import random
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import time
+import types
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(ROOT / "tests/registry"), str(ROOT / "tests/tools")]
+import npz_file as npz  # noqa: E402
+import onnx_file as onnx  # noqa: E402
+from environments import environment  # noqa: E402
+from tool_test import Skipped, main  # noqa: E402
+
+HOSTILE = 'a": "b" } #{{.Name}} \'\\ - [x] $(y)'
+TYPES = {"f32": ("FP32", "f"), "i64": ("INT64", "q")}
+
+
+def server_program(bin_dir):
+    python = environment(types.SimpleNamespace(bin=pathlib.Path(bin_dir).resolve()), "triton", "--no-deps", "nvidia-pytriton")
+    found = next(iter(python.parents[1].glob("lib/python*/site-packages/pytriton/tritonserver/bin/tritonserver")), None)
+    if not found:
+        raise Skipped("nvidia-pytriton has no tritonserver")
+    found.chmod(0o755)
+    return found
+
+
+class Server:
+    """tritonserver on loopback with the repository `models` of a scratch folder."""
+
+    def __init__(self, t, *flags, mode="explicit", loads=()):
+        self.t, self.flags = t, [f"--model-control-mode={mode}", *(f"--load-model={name}" for name in loads), *flags]
+
+    def __enter__(self):
+        backends = self.t.dir / "backends/mlc"
+        backends.mkdir(parents=True, exist_ok=True)
+        shutil.copy(pathlib.Path(sys.argv[2]) / "libtriton_mlc.so", backends)
+        shutil.copy(self.t.bin.parent / "lib/libmlrt.so.1", backends)
+        with socket.create_server(("127.0.0.1", 0)) as one:
+            self.port = one.getsockname()[1]
+        self.log = self.t.dir / "server.log"
+        with open(self.log, "w") as out:
+            self.process = subprocess.Popen(
+                [str(server_program(self.t.bin)), f"--model-repository={self.t.dir}/models", f"--backend-directory={self.t.dir}/backends", "--http-address=127.0.0.1",
+                 f"--http-port={self.port}", "--allow-grpc=false", "--allow-metrics=false", "--exit-on-error=false", *self.flags],
+                env=self.t.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        for _ in range(600):
+            with contextlib.suppress(OSError):
+                if self.ask("GET", "/v2/health/live")[0] == 200:
+                    return self
+            assert self.process.poll() is None, self.log.read_text()
+            time.sleep(0.05)
+        raise AssertionError(self.log.read_text())
+
+    def __exit__(self, *what):
+        self.process.terminate()
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        if what[0]:
+            print(f"      the server ended with {self.process.returncode}", self.log.read_text()[-3000:])
+
+    def ask(self, verb, path, body=b"", headers=()):
+        assert self.process.poll() is None, f"the server ended with {self.process.returncode}: {self.log.read_text()[-3000:]}"
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection.request(verb, path, body, dict(headers))
+        answer = connection.getresponse()
+        data = answer.read()
+        connection.close()
+        return answer.status, data, answer.headers
+
+    def load(self, name, code=200, **parameters):
+        status, data, _ = self.ask("POST", f"/v2/repository/models/{name}/load", json.dumps({"parameters": parameters} if parameters else {}))
+        assert status == code, (status, data, self.log.read_text()[-4000:])
+        return data.decode()
+
+    def unload(self, name):
+        # tritonserver 2.51 ends with SIGSEGV in its own TritonBackendThread::StopBackendThread, with any backend (seen with one of a single empty function),
+        # where models are unloaded right after they were loaded on a busy machine.
+        time.sleep(0.2)
+        assert self.ask("POST", f"/v2/repository/models/{name}/unload", b"{}")[0] == 200
+        for _ in range(400):
+            index = json.loads(self.ask("POST", "/v2/repository/index", b"{}")[1])
+            if all(one.get("reason") == "unloaded" for one in index if one["name"] == name):
+                break
+            time.sleep(0.02)
+        time.sleep(0.05)
+
+    def infer(self, name, inputs, code=200):
+        """`inputs`: (name, type, shape, bytes). The outputs as {name: (type, shape, bytes)}, as bytes on the wire."""
+        head = json.dumps({"inputs": [{"name": n, "datatype": t, "shape": s, "parameters": {"binary_data_size": len(d)}} for n, t, s, d in inputs],
+                           "parameters": {"binary_data_output": True}}).encode()
+        status, data, headers = self.ask("POST", f"/v2/models/{name}/infer", head + b"".join(d for *_, d in inputs), {"Inference-Header-Content-Length": str(len(head))})
+        assert status == code, (status, data[:2000], self.log.read_text()[-2000:])
+        if code != 200:
+            return json.loads(data)["error"]
+        length = int(headers["Inference-Header-Content-Length"] or len(data))  # without bytes there is no such header
+        out, at = {}, length
+        for one in json.loads(data[:length])["outputs"]:
+            size = one.get("parameters", {}).get("binary_data_size", 0)
+            out[one["name"]] = (one["datatype"], one["shape"], data[at:at + size])
+            at += size
+        return out
+
+
+def draw(t, file, extent=1, seed=1):
+    """Inputs of the program main: {name: (type, shape, values)}, `extent` for what is free."""
+    program = next(one for one in t.json("mlpack", "inspect", file)["programs"] if one["name"] == "main")
+    numbers, out = random.Random(seed), {}
+    for port in program["inputs"]:
+        shape = [n if isinstance(n, int) else extent for n in port["shape"]]
+        count = 1
+        for n in shape:
+            count *= n
+        out[port["name"]] = (port["type"], shape, [numbers.uniform(-1, 1) if port["type"] == "f32" else numbers.randrange(2) for _ in range(count)])
+    return out
+
+
+def on_the_wire(inputs):
+    return [(name, TYPES[kind][0], shape, array.array(TYPES[kind][1], values).tobytes()) for name, (kind, shape, values) in inputs.items()]
+
+
+def equals_mlrun(t, server, name, file, extent=1):
+    inputs = draw(t, file, extent)
+    npz.write(t.dir / "in.npz", inputs)
+    t.run("mlrun", file, "-i", "in.npz", "-o", "out.npz")
+    wanted = npz.read(t.dir / "out.npz")
+    found = server.infer(name, on_the_wire(inputs))
+    assert set(found) == set(wanted), (set(found), set(wanted))
+    size = 0
+    for key, (shape, values) in wanted.items():
+        code = next(c for n, c in TYPES.values() if n == found[key][0])
+        assert list(shape) == found[key][1] and array.array(code, values).tobytes() == found[key][2], f"{name}: output {key} differs"
+        size += len(found[key][2])
+    return size
+
+
+def answers_are_those_of_mlrun(t):
+    models = {"digits": ROOT / "examples/digits/digits.onnx", "find": ROOT / "examples/digits/find.onnx", "texts": ROOT / "examples/search_pictures/text_model.onnx",
+              "pictures": ROOT / "examples/search_pictures/vision_model.onnx"}
+    for name, path in models.items():
+        t.run("mlpack", "build", path, "-o", f"{name}.mlc", "--target", "native")
+        t.json("mlpack", "export", f"{name}.mlc", "--as", "triton", "-o", "models", "--name", name)
+    # A configuration that says nothing of ports is completed from the file.
+    shutil.copytree(t.dir / "models/digits", t.dir / "models/bare")
+    (t.dir / "models/bare/config.pbtxt").write_text('backend: "mlc"\n')
+    with Server(t, "--strict-readiness=true", mode="none") as server:
+        assert server.ask("GET", "/v2/health/ready")[0] == 200, server.log.read_text()[-4000:]
+        for name in models:
+            bytes_out = [equals_mlrun(t, server, name, f"{name}.mlc", extent) for extent in ((1, 4) if name in ("digits", "texts") else (64, ) if name == "find" else (1, ))]
+            print(f"      {name}: {bytes_out} bytes are equal")
+        equals_mlrun(t, server, "bare", "digits.mlc", 100)
+        config = json.loads(server.ask("GET", "/v2/models/bare/config")[1])
+        assert [p["dims"] for p in config["input"]] == [["-1", "1", "28", "28"]] or [p["dims"] for p in config["input"]] == [[-1, 1, 28, 28]], config
+        assert "MLC" in json.dumps(config).upper()
+        # What does not fit is an error of the request, and the server goes on.
+        assert "expected" in server.infer("bare", [("image", "FP32", [1, 1, 28, 27], bytes(4 * 28 * 27))], code=400)
+        assert server.infer("digits", [("image", "FP32", [65, 1, 28, 28], bytes(4 * 65 * 784))], code=400)
+        assert server.infer("digits", [("image", "INT64", [1, 1, 28, 28], bytes(8 * 784))], code=400)
+        equals_mlrun(t, server, "digits", "digits.mlc", 2)
+    assert server.process.returncode == 0, server.process.returncode
+
+
+def small(t, kind, shape, op="Identity", name="m"):
+    (t.dir / "m.onnx").write_bytes(onnx.model([onnx.node(op, [HOSTILE], ["y"])], [onnx.port(HOSTILE, kind, shape)], [onnx.port("y", kind, shape)]))
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "native,portable")
+    t.json("mlpack", "export", "m.mlc", "--as", "triton", "-o", "models", "--name", name)
+
+
+def strings_scalars_and_names_go_through(t):
+    small(t, "str", ["n"], name="texts")
+    small(t, "i64", [], "Neg", "scalar")
+    small(t, "i64", ["N"], "Neg", "rows")
+    with Server(t, loads=("texts", "scalar", "rows")) as server:
+        texts = ["", "a", "\u00e9" * 1000, "x\0y"]
+        wire = b"".join(struct.pack("<I", len(one.encode())) + one.encode() for one in texts)
+        for count in (4, 0):
+            sent = wire if count else b""
+            assert server.infer("texts", [(HOSTILE, "BYTES", [count], sent)]) == {"y": ("BYTES", [count], sent)}
+        assert server.infer("scalar", [(HOSTILE, "INT64", [1], struct.pack("<q", 7))])["y"] == ("INT64", [1], struct.pack("<q", -7))
+        assert server.infer("rows", [(HOSTILE, "INT64", [2, 1], struct.pack("<2q", 7, 8))])["y"] == ("INT64", [2, 1], struct.pack("<2q", -7, -8))
+        for damaged in (wire[:-1], wire + b"\1", wire + struct.pack("<I", 1 << 31), b"\xff" * 3):
+            server.infer("texts", [(HOSTILE, "BYTES", [4], damaged)], code=400)
+
+
+def files_are_refused_whom_the_host_does_not_trust(t):
+    small(t, "f32", [4], "Relu", "signed")
+    t.run("mlpack", "build", "m.onnx", "-o", "u.mlc", "--target", "native,portable", "--no-sign")
+    t.json("mlpack", "export", "u.mlc", "--as", "triton", "-o", "models", "--name", "unsigned")
+    nobody = t.dir / "home/nobody"
+    nobody.mkdir(parents=True)
+    asks = {level: f'backend: "mlc"\nparameters {{ key: "trust" value {{ string_value: "{level}" }} }}\n' for level in ("portable", "any", "none")}
+    for name, what, level in (("p", "signed", "portable"), ("a", "unsigned", "any"), ("n", "signed", "none")):
+        shutil.copytree(t.dir / "models" / what, t.dir / "models" / name)
+        (t.dir / "models" / name / "config.pbtxt").write_text(asks[level])
+    sent = [(HOSTILE, "FP32", [4], struct.pack("<4f", -1, 2, -3, 4))]
+    wanted = {"y": ("FP32", [4], struct.pack("<4f", 0, 2, 0, 4))}
+    with Server(t, f"--backend-config=mlc,config={nobody}") as server:
+        assert "trust" in server.load("signed", 400) and "not signed" in server.load("unsigned", 400)
+        assert "strict, portable or any" in server.load("n", 400)
+        for name in ("p", "a"):
+            server.load(name)
+            assert server.infer(name, sent) == wanted
+        log = server.log.read_text()
+        assert "variant portable" in log, log[-3000:]
+    # The host's word counts more than that of a repository.
+    with Server(t, f"--backend-config=mlc,config={nobody}", "--backend-config=mlc,trust=strict") as server:
+        for name in ("p", "a", "signed"):
+            server.load(name, 400)
+    # As pods have it: a folder with the keys that `mlpack export --as k8s` put into its ConfigMap.
+    t.json("mlpack", "export", "m.mlc", "--as", "k8s", "-o", "objects")
+    key = (t.dir / "objects/config-map.yaml").read_text().split("key-1.pem: |\n")[1]
+    (nobody / "trust").mkdir()
+    (nobody / "trust/key-1.pem").write_text("".join(line.strip() + "\n" for line in key.splitlines()))
+    with Server(t, f"--backend-config=mlc,config={nobody}", "--backend-config=mlc,trust=strict") as server:
+        server.load("signed")
+        assert server.infer("signed", sent) == wanted and "variant portable" not in server.log.read_text()
+        server.load("unsigned", 400)
+    damaged = bytearray((t.dir / "models/signed/1/model.mlc").read_bytes())
+    damaged[300] ^= 1
+    (t.dir / "models/signed/1/model.mlc").write_bytes(damaged)
+    with Server(t) as server:
+        assert server.load("signed", 400)
+        server.load("p")
+        assert server.infer("p", sent) == wanted
+
+
+def loads_and_unloads_leave_nothing_behind(t):
+    t.run("mlpack", "build", ROOT / "examples/digits/digits.onnx", "-o", "digits.mlc", "--target", "native")
+    t.json("mlpack", "export", "digits.mlc", "--as", "triton", "-o", "models")
+
+    def held(server):
+        status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
+        maps = pathlib.Path(f"/proc/{server.process.pid}/maps").read_text().count("model.mlc")
+        return int(status.split("VmRSS:")[1].split()[0]), len(os.listdir(f"/proc/{server.process.pid}/fd")), maps, int(status.split("Threads:")[1].split()[0])
+    with Server(t) as server:
+        for i in range(100):
+            server.load("digits")
+            if i % 10 == 0:
+                equals_mlrun(t, server, "digits", "digits.mlc", 2)
+            server.unload("digits")
+            if i == 19:
+                first = held(server)
+        last = held(server)
+        print(f"      after 20 loads {first}, after 100 {last} (kB, descriptors, maps of the file, threads)")
+        assert last[0] < first[0] + 4096 and last[1] <= first[1] + 2 and last[2] == 0 and last[3] <= first[3] + 2, (first, last)
+
+
+try:
+    server_program(sys.argv[1])
+except Skipped as why:
+    print(f"skipped: {why}")
+    sys.exit(77)
+main([answers_are_those_of_mlrun, strings_scalars_and_names_go_through, files_are_refused_whom_the_host_does_not_trust, loads_and_unloads_leave_nothing_behind])

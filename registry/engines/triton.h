@@ -1,0 +1,27 @@
+// config.pbtxt of Triton Inference Server for a program of a container, from what its manifest says.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "schema/manifest.h"
+
+namespace mlc::registry::engines {
+
+struct TritonOptions {
+  std::string name;        // of the model in the repository
+  std::string program;     // empty: `main`, or the default one if there is none of this name
+  uint32_t max_batch = 0;  // rows of a request at most, where the program computes each by itself
+};
+
+struct TritonConfig {
+  std::string text;
+  std::string program;
+  int64_t max_batch_size = 0;
+};
+
+// Usage: no such program. Unsupported: ports that Triton has no form for, all of them at once.
+[[nodiscard]] Result<TritonConfig> triton_config(const format::Manifest& manifest, const TritonOptions& options);
+
+}  // namespace mlc::registry::engines
