@@ -12,7 +12,7 @@
 #include <set>
 #include <unordered_set>
 
-#include "packager/lower/templates.h"
+#include "packager/lower/walk/templates.h"
 #include "packager/nest/contraction.h"
 #include "packager/nest/proc.h"
 

@@ -63,7 +63,7 @@ constexpr int64_t kGroup = 4;
 constexpr int64_t kPair = 2;
 // Columns of a panel, in the layout of weights.
 constexpr int64_t kPanel = 16;
-// Columns so few that vectors of a product run along k instead (packager/lower/contraction.h), where k allows it.
+// Columns so few that vectors of a product run along k instead (packager/lower/product/contraction.h), where k allows it.
 constexpr int64_t kFewColumns = 4;
 // Packing columns costs as much as this many rows of a product, nearly.
 constexpr int64_t kRowsWorthPacking = 8;

@@ -1,5 +1,5 @@
 // Weights that a map computes from constants in every run (codes of 4 bits with a scale per block, say) go into the product that
-// reads them: codes become numbers in registers, and what lies in memory are the codes (packager/lower/decoded.cpp).
+// reads them: codes become numbers in registers, and what lies in memory are the codes (packager/lower/product/decoded.cpp).
 //
 // Constants that know the columns get these in panels. One of a single axis that is [column, block] written in a row is seen as that.
 #include <algorithm>

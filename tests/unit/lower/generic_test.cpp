@@ -1,5 +1,5 @@
 #include "packager/passes/passes.h"
-#include "packager/lower/flat.h"
+#include "packager/lower/flat/flat.h"
 #include "tests/support/lowered.h"
 #include "tests/support/nests.h"
 #include "targets/gpu/device_targets.h"
