@@ -21,7 +21,7 @@
 #include "packager/container/output_file.h"
 #include "packager/import/references.h"
 #include "packager/model/print.h"
-#include "packager/nest/print.h"
+#include "packager/nest/text/print.h"
 #include "packager/passes/passes.h"
 #include "schema/validate.h"
 #include "signing/user_key.h"

@@ -9,7 +9,7 @@
 #include "base/nearest_name.h"
 #include "base/problems.h"
 #include "packager/compile/expand/graph_expander.h"
-#include "packager/nest/names.h"
+#include "packager/nest/text/names.h"
 #include "schema/format.h"
 
 namespace mlc::compile {

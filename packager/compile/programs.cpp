@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "packager/compile/interface.h"
-#include "packager/nest/batch.h"
+#include "packager/nest/facts/batch.h"
 #include "packager/passes/cut.h"
 #include "packager/passes/derive.h"
 #include "schema/audit.h"

@@ -4,8 +4,8 @@
 
 #include "packager/lang/expander.h"
 #include "packager/lang/scopes.h"
+#include "packager/nest/facts/uses.h"
 #include "packager/nest/proc.h"
-#include "packager/nest/uses.h"
 
 namespace mlc::lang {
 namespace {
@@ -390,7 +390,7 @@ Ex Expander::named(Ex value, std::vector<loop::StmtPtr>& at) {
 }
 
 // A sum of real numbers that goes by steps: lowering may change the order of what a variable is assigned at once
-// (nest/independent.h), not of what has a name.
+// (nest/facts/independent.h), not of what has a name.
 Ex Expander::in_order(Ex value, std::vector<loop::StmtPtr>& at) {
   const bool rounds = is_float(value->type.dtype) && (value->op == ir::Op::Add || value->op == ir::Op::Mul);
   return rounds ? named(value, at) : value;

@@ -5,7 +5,7 @@
 #include "packager/lang/expander.h"
 #include "packager/lang/explain.h"
 #include "packager/lang/scopes.h"
-#include "packager/nest/names.h"
+#include "packager/nest/text/names.h"
 
 namespace mlc::lang {
 

@@ -3,7 +3,7 @@
 
 #include "packager/ir/numeric.h"
 #include "packager/lang/expander.h"
-#include "packager/nest/names.h"
+#include "packager/nest/text/names.h"
 
 namespace mlc::lang {
 

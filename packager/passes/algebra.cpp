@@ -1,4 +1,4 @@
-// Sums of products in the form in which nest/contraction.h knows them, before anything is fused.
+// Sums of products in the form in which nest/facts/contraction.h knows them, before anything is fused.
 //
 //   scales leave   sum((x * s) * w) is s * sum(x * w), where s does not depend on what is summed over
 //   codes          what DequantizeLinear makes of arrays of 8 bits goes into the products that read it, and these become
@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <map>
 
-#include "packager/nest/contraction.h"
+#include "packager/nest/facts/contraction.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 

@@ -1,8 +1,8 @@
 // Dead statements, equal statements, arrays that only rename another one, and divisions that are none where there is a point.
 #include <algorithm>
 
-#include "packager/nest/key.h"
-#include "packager/nest/positive.h"
+#include "packager/nest/facts/key.h"
+#include "packager/nest/facts/positive.h"
 #include "packager/nest/proc.h"
 #include "packager/passes/all.h"
 #include "packager/passes/split.h"

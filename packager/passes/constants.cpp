@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "packager/ir/numeric.h"
-#include "packager/nest/interpret.h"
+#include "packager/nest/interpret/interpret.h"
 #include "packager/nest/proc.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"

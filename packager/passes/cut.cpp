@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "packager/nest/copy.h"
-#include "packager/nest/figures.h"
-#include "packager/nest/group.h"
+#include "packager/nest/facts/figures.h"
+#include "packager/nest/facts/group.h"
 #include "packager/nest/proc.h"
 #include "packager/passes/util.h"
 #include "schema/format.h"

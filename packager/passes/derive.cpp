@@ -4,10 +4,10 @@
 #include <map>
 #include <unordered_map>
 
-#include "packager/nest/key.h"
+#include "packager/nest/facts/key.h"
+#include "packager/nest/facts/uses.h"
 #include "packager/nest/layout.h"
-#include "packager/nest/names.h"
-#include "packager/nest/uses.h"
+#include "packager/nest/text/names.h"
 
 namespace mlc::passes {
 namespace {

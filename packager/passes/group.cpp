@@ -1,4 +1,4 @@
-// Which nests run in one launch (nest/group.h): chains of neighbours in which each reads what one before it wrote, at the rows that
+// Which nests run in one launch (nest/facts/group.h): chains of neighbours in which each reads what one before it wrote, at the rows that
 // all of them share. What they pass on stays in a core's cache and is never stored, and workers meet once instead of once per nest.
 //
 // A chain ends where sharing its rows would cost more than it saves:
@@ -8,8 +8,8 @@
 //   few rows    there is less to divide among workers than in each nest alone
 #include <algorithm>
 
-#include "packager/nest/contraction.h"
-#include "packager/nest/group.h"
+#include "packager/nest/facts/contraction.h"
+#include "packager/nest/facts/group.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 

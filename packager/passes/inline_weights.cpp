@@ -4,8 +4,8 @@
 // Constants that know the columns get these in panels. One of a single axis that is [column, block] written in a row is seen as that.
 #include <algorithm>
 
-#include "packager/nest/contraction.h"
-#include "packager/nest/names.h"
+#include "packager/nest/facts/contraction.h"
+#include "packager/nest/text/names.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 

@@ -6,7 +6,7 @@
 // not what stands behind a choice, which may guard an index, nor what stands in a fold, which has more points.
 #include <algorithm>
 
-#include "packager/nest/names.h"
+#include "packager/nest/text/names.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "packager/nest/uses.h"
+#include "packager/nest/facts/uses.h"
 
 namespace mlc::passes {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "packager/nest/contraction.h"
-#include "packager/nest/independent.h"
+#include "packager/nest/facts/contraction.h"
+#include "packager/nest/facts/independent.h"
 #include "packager/nest/proc.h"
 
 namespace mlc::passes {

@@ -3,7 +3,7 @@
 // it. Products read it as before, where it stays; what is left of such statements is one launch where they are neighbours.
 #include <algorithm>
 
-#include "packager/nest/contraction.h"
+#include "packager/nest/facts/contraction.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "packager/nest/contraction.h"
+#include "packager/nest/facts/contraction.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 

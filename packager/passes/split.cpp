@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "packager/nest/positive.h"
+#include "packager/nest/facts/positive.h"
 #include "packager/passes/all.h"
 
 namespace mlc::passes {

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "packager/nest/contraction.h"
-#include "packager/nest/names.h"
+#include "packager/nest/facts/contraction.h"
+#include "packager/nest/text/names.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 

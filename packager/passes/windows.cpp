@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "packager/nest/names.h"
+#include "packager/nest/text/names.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 

@@ -8,7 +8,7 @@
 
 #include "packager/compile/programs.h"
 #include "packager/lang/lang.h"
-#include "packager/nest/interpret.h"
+#include "packager/nest/interpret/interpret.h"
 #include "tests/conformance/case.h"
 #include "tests/conformance/outcome.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
-#include "packager/nest/tensor.h"
+#include "packager/nest/evaluate/tensor.h"
 #include "runtime/api/devices.h"
 #include "runtime/loader.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
-#include "packager/nest/tensor.h"
+#include "packager/nest/evaluate/tensor.h"
 
 namespace mlc::conformance {
 

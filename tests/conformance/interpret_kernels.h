@@ -7,7 +7,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
-#include "packager/nest/tensor.h"
+#include "packager/nest/evaluate/tensor.h"
 #include "targets/emitter.h"
 
 namespace mlc::conformance {

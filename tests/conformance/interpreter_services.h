@@ -1,7 +1,7 @@
 // The services that mlrun offers, for the interpreter: the same functions.
 #pragma once
 
-#include "packager/nest/interpret.h"
+#include "packager/nest/interpret/interpret.h"
 
 namespace mlc::conformance {
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "packager/nest/print.h"
+#include "packager/nest/text/print.h"
 #include "tests/conformance/answers.h"
 #include "tests/conformance/verdict.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "packager/lang/lang.h"
-#include "packager/nest/tensor.h"
+#include "packager/nest/evaluate/tensor.h"
 #include "tests/conformance/answers.h"
 
 namespace mlc::random_graphs {

@@ -10,8 +10,8 @@
 #include "packager/ir/numeric.h"
 #include "packager/loop/print.h"
 #include "packager/lower/lower.h"
-#include "packager/nest/interpret.h"
-#include "packager/nest/tensor.h"
+#include "packager/nest/evaluate/tensor.h"
+#include "packager/nest/interpret/interpret.h"
 #include "tests/support/placement.h"
 #include "tests/text/loop_interpret.h"
 

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "packager/nest/interpret.h"
+#include "packager/nest/interpret/interpret.h"
 
 namespace mlc::test {
 

@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "packager/ir/text.h"
-#include "packager/nest/print.h"
+#include "packager/nest/text/print.h"
 
 namespace mlc::nest {
 namespace {

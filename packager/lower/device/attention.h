@@ -1,4 +1,4 @@
-// Attention, as nests of a group have it (packager/nest/group.h):
+// Attention, as nests of a group have it (packager/nest/facts/group.h):
 //
 //   scores[rows, u]   what becomes of a product of queries and keys (scale, mask, softcap)
 //   top[rows]         max(scores[rows, u] for u)

@@ -1,4 +1,4 @@
-// Groups of nests on a device (nest/group.h). Blocks of rows do not go through all nests there, as on a processor: a lane has no cache
+// Groups of nests on a device (nest/facts/group.h). Blocks of rows do not go through all nests there, as on a processor: a lane has no cache
 // of its own to keep them in. Instead neighbours become one statement where there is a template for it:
 //
 //   attention         scores stay in the memory of a block (attention.h)

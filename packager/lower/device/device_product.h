@@ -1,4 +1,4 @@
-// A product on a device (design: accelerators.md section 3.1): what a contraction (packager/nest/contraction.h) is to blocks of lanes,
+// A product on a device (design: accelerators.md section 3.1): what a contraction (packager/nest/facts/contraction.h) is to blocks of lanes,
 // and what all their templates do alike. Its map dims are rows, columns and batches; rows are one index, whatever dims they have, and
 // so are columns: factors are read at any address that these lead to, images in patches as well as matrices in panels. Who is rows and
 // who is columns means nothing but the order in which the result is written.
@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "packager/lower/walk/templates.h"
-#include "packager/nest/contraction.h"
+#include "packager/nest/facts/contraction.h"
 
 namespace mlc::lower {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "packager/ir/context.h"
-#include "packager/nest/group.h"
+#include "packager/nest/facts/group.h"
 #include "packager/nest/nest.h"
 
 namespace mlc::lower {

@@ -6,7 +6,7 @@
 #include "packager/ir/broadcast.h"
 #include "packager/lower/flat/body.h"
 #include "packager/lower/flat/facts.h"
-#include "packager/nest/positive.h"
+#include "packager/nest/facts/positive.h"
 #include "packager/nest/proc.h"
 
 namespace mlc::lower {

@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "packager/lower/procs/proc_lanes.h"
-#include "packager/nest/contraction.h"
+#include "packager/nest/facts/contraction.h"
 
 namespace mlc::lower {
 

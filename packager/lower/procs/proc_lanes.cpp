@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "packager/lower/walk/templates.h"
-#include "packager/nest/contraction.h"
+#include "packager/nest/facts/contraction.h"
 
 namespace mlc::lower {
 

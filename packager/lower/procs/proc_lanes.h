@@ -1,4 +1,4 @@
-// Loops of procs in lanes: the iterations of a loop that do not see each other (nest/independent.h) run side by side, several
+// Loops of procs in lanes: the iterations of a loop that do not see each other (nest/facts/independent.h) run side by side, several
 // vectors of them at once, statement by statement. A fold inside is then a loop over vectors of sums, one per lane; a
 // loop that is a fold itself has a partial result per lane.
 #pragma once
@@ -9,7 +9,7 @@
 
 #include "packager/lower/flat/body.h"
 #include "packager/lower/procs/proc_access.h"
-#include "packager/nest/independent.h"
+#include "packager/nest/facts/independent.h"
 
 namespace mlc::lower {
 

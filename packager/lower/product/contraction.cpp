@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "packager/nest/contraction.h"
+#include "packager/nest/facts/contraction.h"
 
 namespace mlc::lower {
 

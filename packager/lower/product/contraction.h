@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "packager/lower/walk/templates.h"
-#include "packager/nest/contraction.h"
+#include "packager/nest/facts/contraction.h"
 
 namespace mlc::lower {
 

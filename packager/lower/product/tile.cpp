@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "packager/lower/product/contraction.h"
-#include "packager/nest/contraction.h"
+#include "packager/nest/facts/contraction.h"
 
 namespace mlc::lower {
 

@@ -2,7 +2,7 @@
 // target has for them, and the answers are the interpreter's.
 #include <random>
 
-#include "packager/nest/interpret.h"
+#include "packager/nest/interpret/interpret.h"
 #include "packager/passes/passes.h"
 #include "targets/families.h"
 #include "targets/llvm/disassemble.h"

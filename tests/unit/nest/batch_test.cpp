@@ -1,4 +1,4 @@
-#include "packager/nest/batch.h"
+#include "packager/nest/facts/batch.h"
 
 #include <doctest/doctest.h>
 

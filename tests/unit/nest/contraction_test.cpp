@@ -1,4 +1,4 @@
-#include "packager/nest/contraction.h"
+#include "packager/nest/facts/contraction.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "packager/nest/figures.h"
+#include "packager/nest/facts/figures.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "packager/nest/key.h"
+#include "packager/nest/facts/key.h"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "packager/nest/verify.h"
+#include "packager/nest/verify/verify.h"
 #include "packager/passes/partition.h"
 #include "tests/support/nest_builder.h"
 

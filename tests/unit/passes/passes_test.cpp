@@ -4,9 +4,9 @@
 
 #include "packager/ir/broadcast.h"
 #include "packager/ir/numeric.h"
-#include "packager/nest/contraction.h"
-#include "packager/nest/print.h"
-#include "packager/nest/verify.h"
+#include "packager/nest/facts/contraction.h"
+#include "packager/nest/text/print.h"
+#include "packager/nest/verify/verify.h"
 #include "packager/passes/pack.h"
 #include "packager/passes/passes.h"
 #include "packager/passes/util.h"

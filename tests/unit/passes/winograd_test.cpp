@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "packager/ir/numeric.h"
-#include "packager/nest/print.h"
-#include "packager/nest/verify.h"
+#include "packager/nest/text/print.h"
+#include "packager/nest/verify/verify.h"
 #include "packager/passes/derive.h"
 #include "packager/passes/forms/winograd.h"
 #include "packager/passes/passes.h"
