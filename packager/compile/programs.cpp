@@ -5,8 +5,8 @@
 
 #include "packager/compile/interface.h"
 #include "packager/nest/facts/batch.h"
-#include "packager/passes/cut.h"
-#include "packager/passes/derive.h"
+#include "packager/passes/segments/cut.h"
+#include "packager/passes/segments/derive.h"
 #include "schema/audit.h"
 #include "schema/features.h"
 #include "targets/emitter.h"

@@ -13,7 +13,7 @@
 #include "packager/compile/weights.h"
 #include "packager/ir/context.h"
 #include "packager/lang/lang.h"
-#include "packager/passes/partition.h"
+#include "packager/passes/segments/partition.h"
 #include "packager/schedule/schedule.h"
 #include "targets/target.h"
 

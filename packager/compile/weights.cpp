@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "packager/container/weight_segments.h"
-#include "packager/passes/pack.h"
+#include "packager/passes/weights/pack.h"
 
 namespace mlc::compile {
 namespace {

@@ -25,8 +25,8 @@
 #include "packager/nest/proc.h"
 #include "packager/nest/text/names.h"
 #include "packager/passes/all.h"
-#include "packager/passes/proc_weights.h"
 #include "packager/passes/util.h"
+#include "packager/passes/weights/proc_weights.h"
 
 namespace mlc::passes {
 namespace {

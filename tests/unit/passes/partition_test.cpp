@@ -4,7 +4,7 @@
 #include <map>
 
 #include "packager/nest/verify/verify.h"
-#include "packager/passes/partition.h"
+#include "packager/passes/segments/partition.h"
 #include "tests/support/nest_builder.h"
 
 using namespace mlc;

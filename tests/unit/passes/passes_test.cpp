@@ -7,9 +7,9 @@
 #include "packager/nest/facts/contraction.h"
 #include "packager/nest/text/print.h"
 #include "packager/nest/verify/verify.h"
-#include "packager/passes/pack.h"
 #include "packager/passes/passes.h"
 #include "packager/passes/util.h"
+#include "packager/passes/weights/pack.h"
 #include "tests/support/nest_builder.h"
 
 using namespace mlc;

@@ -5,9 +5,9 @@
 #include "packager/ir/numeric.h"
 #include "packager/nest/text/print.h"
 #include "packager/nest/verify/verify.h"
-#include "packager/passes/derive.h"
 #include "packager/passes/forms/winograd.h"
 #include "packager/passes/passes.h"
+#include "packager/passes/segments/derive.h"
 #include "tests/support/nest_builder.h"
 
 using namespace mlc;

@@ -1,7 +1,7 @@
 // A dim that is taken apart by divisions becomes several dims. Reshape of free extents reads x[.., i // w % h, i % w] for i < c*h*w:
 // as a nest over c, h and w it divides nothing, and what lies side by side is seen to. Only where a divisor is an extent that the run
 // decides, or a number of which vectors along the dim would not stay within one quotient: other divisions are cheap. The array that is written keeps its axis, whose index becomes (c*h + h')*w + w'.
-#include "packager/passes/split.h"
+#include "packager/passes/simplify/split.h"
 
 #include <algorithm>
 

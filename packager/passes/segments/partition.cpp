@@ -1,4 +1,4 @@
-#include "packager/passes/partition.h"
+#include "packager/passes/segments/partition.h"
 
 #include <algorithm>
 #include <map>

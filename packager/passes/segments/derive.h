@@ -4,7 +4,7 @@
 // segments is derived once.
 #pragma once
 
-#include "packager/passes/partition.h"
+#include "packager/passes/segments/partition.h"
 
 namespace mlc::passes {
 

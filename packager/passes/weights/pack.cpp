@@ -1,4 +1,4 @@
-#include "packager/passes/pack.h"
+#include "packager/passes/weights/pack.h"
 
 #include <algorithm>
 #include <cstring>

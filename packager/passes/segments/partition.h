@@ -23,10 +23,10 @@ namespace mlc::passes {
 struct Parts {
   std::vector<std::unique_ptr<nest::Function>> segments;
   std::vector<nest::Program> programs;
-  // Of passes/derive.h: the segment that computes derived constants, and the bytes of each of these.
+  // Of passes/segments/derive.h: the segment that computes derived constants, and the bytes of each of these.
   std::string derive;
   std::vector<uint64_t> derived;
-  // Segments from this one on are those of passes/cut.h, over the kernels of the others.
+  // Segments from this one on are those of passes/segments/cut.h, over the kernels of the others.
   size_t num_whole = SIZE_MAX;
 };
 

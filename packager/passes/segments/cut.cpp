@@ -1,4 +1,4 @@
-#include "packager/passes/cut.h"
+#include "packager/passes/segments/cut.h"
 
 #include <algorithm>
 #include <limits>

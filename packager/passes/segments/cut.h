@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "packager/passes/partition.h"
+#include "packager/passes/segments/partition.h"
 
 namespace mlc::passes {
 

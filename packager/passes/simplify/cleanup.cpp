@@ -5,7 +5,7 @@
 #include "packager/nest/facts/positive.h"
 #include "packager/nest/proc.h"
 #include "packager/passes/all.h"
-#include "packager/passes/split.h"
+#include "packager/passes/simplify/split.h"
 #include "packager/passes/util.h"
 
 namespace mlc::passes {

@@ -1,4 +1,4 @@
-#include "packager/passes/derive.h"
+#include "packager/passes/segments/derive.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "packager/passes/proc_weights.h"
+#include "packager/passes/weights/proc_weights.h"
 
 #include <algorithm>
 #include <functional>
