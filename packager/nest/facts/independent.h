@@ -15,7 +15,7 @@ struct Independent {
   // made of the loop's own variable. Variables of loops inside are not among them.
   std::unordered_set<const ir::Expr*> varying;
   // Locals from outside to which iterations only join something (`s = s + x`), and how. The order is not kept: a sum of real
-  // numbers whose order counts is named before it is assigned (lang/procs.cpp).
+  // numbers whose order counts is named before it is assigned (lang/expand/procs.cpp).
   struct Joined {
     const ir::Expr* local;
     ir::Join how;
