@@ -1,4 +1,4 @@
-#include "packager/cli/apart.h"
+#include "packager/cli/build/apart.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "packager/cli/signing_ops.h"
+#include "packager/cli/keys/signing_ops.h"
 
 #include <algorithm>
 #include <ctime>

@@ -1,4 +1,4 @@
-#include "packager/cli/starter.h"
+#include "packager/cli/build/starter.h"
 
 #include <algorithm>
 #include <cmath>

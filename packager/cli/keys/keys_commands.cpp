@@ -1,4 +1,4 @@
-#include "packager/cli/keys_commands.h"
+#include "packager/cli/keys/keys_commands.h"
 
 #include <ctime>
 #include <memory>
@@ -8,7 +8,7 @@
 #include "base/cli/report.h"
 #include "packager/cli/attest/attest_ops.h"
 #include "packager/cli/inspect_json.h"
-#include "packager/cli/signing_ops.h"
+#include "packager/cli/keys/signing_ops.h"
 #include "runtime/trust/trust_command.h"
 #include "signing/file.h"
 

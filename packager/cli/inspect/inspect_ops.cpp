@@ -1,13 +1,13 @@
-#include "packager/cli/inspect_ops.h"
+#include "packager/cli/inspect/inspect_ops.h"
 
 #include <algorithm>
 #include <limits>
 #include <string_view>
 
 #include "base/counted.h"
+#include "packager/cli/inspect/size_ops.h"
 #include "packager/cli/inspect_json.h"
-#include "packager/cli/signing_ops.h"
-#include "packager/cli/size_ops.h"
+#include "packager/cli/keys/signing_ops.h"
 #include "packager/compile/interface_text.h"
 #include "schema/features.h"
 #include "schema/pipeline/pipeline.h"

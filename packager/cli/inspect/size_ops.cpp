@@ -1,4 +1,4 @@
-#include "packager/cli/size_ops.h"
+#include "packager/cli/inspect/size_ops.h"
 
 #include <algorithm>
 #include <cstdio>

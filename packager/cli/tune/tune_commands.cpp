@@ -1,4 +1,4 @@
-#include "packager/cli/tune_commands.h"
+#include "packager/cli/tune/tune_commands.h"
 
 #include <charconv>
 #include <filesystem>
@@ -10,7 +10,7 @@
 #include "base/counted.h"
 #include "packager/cli/model_flags.h"
 #include "packager/cli/progress.h"
-#include "packager/cli/tune_ops.h"
+#include "packager/cli/tune/tune_ops.h"
 #include "packager/compile/code_cache.h"
 #include "packager/compile/source/pipelines.h"
 #include "packager/container/output_file.h"

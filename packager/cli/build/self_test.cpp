@@ -1,4 +1,4 @@
-#include "packager/cli/self_test.h"
+#include "packager/cli/build/self_test.h"
 
 #include <cstring>
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/counted.h"
-#include "packager/cli/apart.h"
+#include "packager/cli/build/apart.h"
 #include "packager/cli/library.h"
 #include "runtime/isolation/child_answer.h"
 

@@ -1,4 +1,4 @@
-#include "packager/cli/golden_files.h"
+#include "packager/cli/build/golden_files.h"
 
 #include <filesystem>
 

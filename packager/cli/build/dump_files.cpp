@@ -1,4 +1,4 @@
-#include "packager/cli/dump_files.h"
+#include "packager/cli/build/dump_files.h"
 
 #include <cstdio>
 #include <filesystem>

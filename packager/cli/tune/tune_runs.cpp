@@ -1,4 +1,4 @@
-#include "packager/cli/tune_runs.h"
+#include "packager/cli/tune/tune_runs.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "packager/cli/tune_ops.h"
+#include "packager/cli/tune/tune_ops.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/unfinished.h"
-#include "packager/cli/tune_runs.h"
+#include "packager/cli/tune/tune_runs.h"
 #include "packager/compile/code_cache.h"
 #include "runtime/probe/probe.h"
 #include "signing/hash_tree.h"

@@ -1,4 +1,4 @@
-#include "packager/cli/build_commands.h"
+#include "packager/cli/build/build_commands.h"
 
 #include <unistd.h>
 
@@ -13,15 +13,15 @@
 #include "base/cli/report.h"
 #include "base/counted.h"
 #include "base/shell_word.h"
+#include "packager/cli/build/dump_files.h"
+#include "packager/cli/build/golden_files.h"
+#include "packager/cli/build/self_test.h"
+#include "packager/cli/build/starter.h"
 #include "packager/cli/container_file.h"
-#include "packager/cli/dump_files.h"
-#include "packager/cli/golden_files.h"
 #include "packager/cli/model_flags.h"
 #include "packager/cli/progress.h"
-#include "packager/cli/self_test.h"
-#include "packager/cli/starter.h"
-#include "packager/cli/tune_commands.h"
-#include "packager/cli/tune_ops.h"
+#include "packager/cli/tune/tune_commands.h"
+#include "packager/cli/tune/tune_ops.h"
 #include "packager/compile/build.h"
 #include "packager/compile/check.h"
 #include "packager/compile/code_cache.h"
