@@ -8,13 +8,13 @@
 #include <sstream>
 
 #include "base/counted.h"
-#include "packager/compile/code_cache.h"
+#include "packager/compile/cache/code_cache.h"
 #include "packager/compile/expand.h"
 #include "packager/compile/golden/golden.h"
 #include "packager/compile/source/golden_chunks.h"
 #include "packager/compile/source/sources.h"
 #include "packager/compile/programs.h"
-#include "packager/compile/recent_code.h"
+#include "packager/compile/cache/recent_code.h"
 #include "packager/compile/stored_program.h"
 #include "packager/compile/weights.h"
 #include "packager/container/builder.h"

@@ -18,7 +18,7 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "packager/compile/golden/golden.h"
-#include "packager/compile/variant.h"
+#include "packager/compile/variant/variant.h"
 #include "packager/compile/weights.h"
 #include "packager/container/builder.h"
 #include "packager/ir/context.h"

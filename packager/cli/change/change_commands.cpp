@@ -14,7 +14,7 @@
 #include "packager/cli/inspect/size_ops.h"
 #include "packager/cli/inspect_json.h"
 #include "packager/cli/model_flags.h"
-#include "packager/compile/code_cache.h"
+#include "packager/compile/cache/code_cache.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::cli {

@@ -11,7 +11,7 @@
 #include "packager/cli/model_flags.h"
 #include "packager/cli/progress.h"
 #include "packager/cli/tune/tune_ops.h"
-#include "packager/compile/code_cache.h"
+#include "packager/compile/cache/code_cache.h"
 #include "packager/compile/source/pipelines.h"
 #include "packager/container/output_file.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/unfinished.h"
 #include "packager/cli/tune/tune_runs.h"
-#include "packager/compile/code_cache.h"
+#include "packager/compile/cache/code_cache.h"
 #include "runtime/probe/probe.h"
 #include "signing/hash_tree.h"
 

@@ -1,4 +1,4 @@
-#include "packager/compile/lift_extents.h"
+#include "packager/compile/variant/lift_extents.h"
 
 #include <string>
 #include <unordered_map>

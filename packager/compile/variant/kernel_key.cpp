@@ -1,4 +1,4 @@
-#include "packager/compile/kernel_key.h"
+#include "packager/compile/variant/kernel_key.h"
 
 #include <unordered_map>
 

@@ -1,4 +1,4 @@
-#include "packager/compile/code_cache.h"
+#include "packager/compile/cache/code_cache.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "packager/compile/code_cache.h"
+#include "packager/compile/cache/code_cache.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::compile {

@@ -1,4 +1,4 @@
-#include "packager/compile/variant.h"
+#include "packager/compile/variant/variant.h"
 
 #include <algorithm>
 #include <set>
@@ -6,11 +6,11 @@
 #include <unordered_set>
 
 #include "base/nearest_name.h"
-#include "packager/compile/code_cache.h"
-#include "packager/compile/kernel_key.h"
-#include "packager/compile/recent_code.h"
-#include "packager/compile/lift_extents.h"
-#include "packager/compile/shared_kernels.h"
+#include "packager/compile/cache/code_cache.h"
+#include "packager/compile/variant/kernel_key.h"
+#include "packager/compile/cache/recent_code.h"
+#include "packager/compile/variant/lift_extents.h"
+#include "packager/compile/variant/shared_kernels.h"
 #include "packager/lower/lower.h"
 #include "packager/nest/facts/figures.h"
 #include "packager/nest/facts/group.h"
