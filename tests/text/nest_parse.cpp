@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "packager/ir/text.h"
+#include "packager/ir/text/text.h"
 #include "packager/nest/text/print.h"
 
 namespace mlc::nest {

@@ -1,5 +1,5 @@
 // What a definition that cannot be applied says: where in its text, of which node, with which inputs.
-#include "packager/ir/text.h"
+#include "packager/ir/text/text.h"
 #include "packager/lang/expand/expander.h"
 
 namespace mlc::lang {

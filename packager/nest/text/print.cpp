@@ -4,7 +4,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "packager/ir/text.h"
+#include "packager/ir/text/text.h"
 #include "packager/nest/facts/uses.h"
 #include "packager/nest/proc.h"
 

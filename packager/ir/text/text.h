@@ -15,7 +15,7 @@
 
 #include "base/status.h"
 #include "packager/ir/context.h"
-#include "packager/ir/lexer.h"
+#include "packager/ir/text/lexer.h"
 
 namespace mlc::ir {
 

@@ -2,8 +2,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "packager/ir/operators.h"
-#include "packager/ir/text.h"
+#include "packager/ir/text/operators.h"
+#include "packager/ir/text/text.h"
 
 namespace mlc::ir {
 namespace {

@@ -1,7 +1,7 @@
 #include <charconv>
 
-#include "packager/ir/operators.h"
-#include "packager/ir/text.h"
+#include "packager/ir/text/operators.h"
+#include "packager/ir/text/text.h"
 
 namespace mlc::ir {
 

@@ -1,4 +1,4 @@
-#include "packager/ir/lexer.h"
+#include "packager/ir/text/lexer.h"
 
 namespace mlc::ir {
 
