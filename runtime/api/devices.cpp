@@ -8,7 +8,7 @@
 #include "loaders/vulkan/vulkan_devices.h"
 #include "runtime/api/session.h"
 #include "runtime/api/together.h"
-#include "runtime/plan/device_runner.h"
+#include "runtime/plan/device/device_runner.h"
 #include "runtime/probe/devices.h"
 
 namespace mlc::api {

@@ -9,7 +9,7 @@
 #include "runtime/api/run.h"
 #include "runtime/api/sizes.h"
 #include "runtime/api/table.h"
-#include "runtime/plan/device_link.h"
+#include "runtime/plan/device/device_link.h"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "runtime/loader.h"
 #include "runtime/match/matcher.h"
 #include "runtime/plan/derived.h"
-#include "runtime/plan/service.h"
+#include "runtime/plan/execute/service.h"
 #include "signing/policy.h"
 #include "signing/version_marks.h"
 

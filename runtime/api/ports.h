@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "runtime/plan/executor.h"
+#include "runtime/plan/execute/executor.h"
 #include "runtime/plan/plan.h"
 #include "schema/manifest.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/api/mlc.h"
-#include "runtime/plan/service.h"
+#include "runtime/plan/execute/service.h"
 
 namespace mlc::api {
 

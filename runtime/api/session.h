@@ -11,7 +11,7 @@
 #include "runtime/api/mlc.h"
 #include "runtime/api/model.h"
 #include "runtime/api/untrusted.h"
-#include "runtime/plan/executor.h"
+#include "runtime/plan/execute/executor.h"
 #include "runtime/threads/worker_pool.h"
 
 namespace mlc::device {

@@ -11,7 +11,7 @@
 #include "runtime/api/session.h"
 #include "runtime/device.h"
 #include "runtime/ensemble/parts_runner.h"
-#include "runtime/plan/device_constants.h"
+#include "runtime/plan/device/device_constants.h"
 
 namespace mlc::api {
 

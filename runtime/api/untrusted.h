@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "runtime/plan/executor.h"
+#include "runtime/plan/execute/executor.h"
 
 namespace mlc::api {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/clock.h"
-#include "runtime/plan/device_constants.h"
+#include "runtime/plan/device/device_constants.h"
 
 namespace mlc::ensemble {
 namespace {

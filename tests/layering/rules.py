@@ -63,8 +63,8 @@ FLATBUFFERS = (
     "packager/container/manifest_encode.cpp",
     "packager/plan/encode.cpp",
     "runtime/container/manifest_decode.cpp",
-    "runtime/plan/decode_",
-    "runtime/plan/plan_decode.cpp",
+    "runtime/plan/decode/decode_",
+    "runtime/plan/decode/plan_decode.cpp",
     "schema/generated/",
     "tests/",
 )

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/plan/executor.h"
-#include "runtime/plan/service.h"
+#include "runtime/plan/execute/executor.h"
+#include "runtime/plan/execute/service.h"
 
 namespace mlc::test {
 

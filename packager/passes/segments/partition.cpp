@@ -187,7 +187,7 @@ class Partitioner {
     return array;
   }
 
-  // What follows from no input is the same in every run, so that a session does it once (runtime/plan/program.h): strings made of
+  // What follows from no input is the same in every run, so that a session does it once (runtime/plan/execute/program.h): strings made of
   // constants, what is computed from these, and what they are made of. It has levels of its own, before all others. Other
   // statements on constants stay where they are: passes derive them with the code that reads them.
   void find_fixed() {

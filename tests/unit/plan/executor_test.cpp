@@ -1,4 +1,4 @@
-#include "runtime/plan/executor.h"
+#include "runtime/plan/execute/executor.h"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "packager/plan/arena.h"
-#include "runtime/plan/executor.h"
+#include "runtime/plan/execute/executor.h"
 #include "tests/support/plan_maker.h"
 
 using namespace mlc;

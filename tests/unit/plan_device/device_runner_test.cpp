@@ -1,5 +1,5 @@
 // Segments on a device that is made up: recorded once per binding, ordered by barriers, failing where it fails.
-#include "runtime/plan/device_runner.h"
+#include "runtime/plan/device/device_runner.h"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "packager/plan/text.h"
-#include "runtime/plan/executor.h"
+#include "runtime/plan/execute/executor.h"
 #include "tests/support/any_plan.h"
 
 using namespace mlc;

@@ -7,7 +7,7 @@
 
 #include "packager/plan/print.h"
 #include "packager/plan/text.h"
-#include "runtime/plan/executor.h"
+#include "runtime/plan/execute/executor.h"
 #include "tests/support/plan_maker.h"
 
 using namespace mlc;

@@ -7,8 +7,8 @@
 
 #include "packager/plan/print.h"
 #include "packager/plan/text.h"
-#include "runtime/plan/executor.h"
-#include "runtime/plan/service.h"
+#include "runtime/plan/execute/executor.h"
+#include "runtime/plan/execute/service.h"
 #include "tests/support/misaligned_plan.h"
 
 using namespace mlc;
