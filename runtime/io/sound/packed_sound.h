@@ -1,7 +1,7 @@
 // FLAC and Vorbis in Ogg, which sound.h tells from WAV.
 #pragma once
 
-#include "runtime/io/wav.h"
+#include "runtime/io/sound/wav.h"
 
 namespace mlc::io {
 

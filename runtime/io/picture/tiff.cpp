@@ -12,9 +12,9 @@
 #include <memory>
 
 #include "base/byte_cursor.h"
-#include "runtime/io/image.h"
-#include "runtime/io/raster.h"
-#include "runtime/io/tiff_library.h"
+#include "runtime/io/picture/image.h"
+#include "runtime/io/picture/raster.h"
+#include "runtime/io/picture/tiff_library.h"
 
 namespace mlc::io {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/io/wav.h"
+#include "runtime/io/sound/wav.h"
 
 namespace mlc::io {
 

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "runtime/io/image.h"
+#include "runtime/io/picture/image.h"
 
 namespace mlc::io {
 namespace {

@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "runtime/io/media.h"
-#include "runtime/io/packed_sound.h"
-#include "runtime/io/sndfile_library.h"
-#include "runtime/io/sound_headers.h"
+#include "runtime/io/sound/packed_sound.h"
+#include "runtime/io/sound/sndfile_library.h"
+#include "runtime/io/sound/sound_headers.h"
 
 namespace mlc::io {
 namespace {

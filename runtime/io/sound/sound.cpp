@@ -1,8 +1,8 @@
-#include "runtime/io/sound.h"
+#include "runtime/io/sound/sound.h"
 
 #include "runtime/io/media.h"
 #if MLC_HAS_SNDFILE
-#include "runtime/io/packed_sound.h"
+#include "runtime/io/sound/packed_sound.h"
 #endif
 
 namespace mlc::io {

@@ -2,7 +2,7 @@
 // decoded (sndfile_library.h).
 #pragma once
 
-#include "runtime/io/wav.h"
+#include "runtime/io/sound/wav.h"
 
 namespace mlc::io {
 

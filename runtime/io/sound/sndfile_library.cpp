@@ -1,4 +1,4 @@
-#include "runtime/io/sndfile_library.h"
+#include "runtime/io/sound/sndfile_library.h"
 
 #include <string>
 #include <utility>

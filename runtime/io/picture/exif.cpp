@@ -1,4 +1,4 @@
-#include "runtime/io/exif.h"
+#include "runtime/io/picture/exif.h"
 
 #include "base/byte_cursor.h"
 

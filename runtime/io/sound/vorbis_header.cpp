@@ -5,7 +5,7 @@
 
 #include "base/byte_cursor.h"
 #include "runtime/io/limits.h"
-#include "runtime/io/sound_headers.h"
+#include "runtime/io/sound/sound_headers.h"
 
 namespace mlc::io {
 namespace {

@@ -1,10 +1,10 @@
-#include "runtime/io/codestream.h"
+#include "runtime/io/picture/codestream.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "base/byte_cursor.h"
-#include "runtime/io/raster.h"
+#include "runtime/io/picture/raster.h"
 
 namespace mlc::io {
 namespace {

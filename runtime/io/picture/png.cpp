@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "runtime/io/exif.h"
-#include "runtime/io/image.h"
-#include "runtime/io/raster.h"
+#include "runtime/io/picture/exif.h"
+#include "runtime/io/picture/image.h"
+#include "runtime/io/picture/raster.h"
 
 namespace mlc::io {
 namespace {

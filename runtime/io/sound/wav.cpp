@@ -1,10 +1,10 @@
-#include "runtime/io/wav.h"
+#include "runtime/io/sound/wav.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/byte_cursor.h"
-#include "runtime/io/wav_start.h"
+#include "runtime/io/sound/wav_start.h"
 
 namespace mlc::io {
 namespace {

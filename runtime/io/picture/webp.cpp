@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/byte_cursor.h"
-#include "runtime/io/exif.h"
-#include "runtime/io/raster.h"
-#include "runtime/io/vp8l.h"
+#include "runtime/io/picture/exif.h"
+#include "runtime/io/picture/raster.h"
+#include "runtime/io/picture/vp8l.h"
 
 namespace mlc::io {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "runtime/io/pcm.h"
+#include "runtime/io/sound/pcm.h"
 
 namespace mlc::io {
 

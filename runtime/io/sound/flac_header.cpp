@@ -1,6 +1,6 @@
 // RFC 9639, section 8: "fLaC", then blocks of one byte of kind, three of length, and that.
 #include "base/byte_cursor.h"
-#include "runtime/io/sound_headers.h"
+#include "runtime/io/sound/sound_headers.h"
 
 namespace mlc::io {
 namespace {

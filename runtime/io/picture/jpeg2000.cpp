@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "base/byte_cursor.h"
-#include "runtime/io/codestream.h"
-#include "runtime/io/raster.h"
+#include "runtime/io/picture/codestream.h"
+#include "runtime/io/picture/raster.h"
 
 namespace mlc::io {
 namespace {

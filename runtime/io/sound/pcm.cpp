@@ -1,4 +1,4 @@
-#include "runtime/io/pcm.h"
+#include "runtime/io/sound/pcm.h"
 
 #include <charconv>
 #include <string>

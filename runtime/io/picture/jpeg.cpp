@@ -10,9 +10,9 @@
 
 #include <jerror.h>
 
-#include "runtime/io/exif.h"
-#include "runtime/io/image.h"
-#include "runtime/io/raster.h"
+#include "runtime/io/picture/exif.h"
+#include "runtime/io/picture/image.h"
+#include "runtime/io/picture/raster.h"
 
 namespace mlc::io {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/io/tiff_library.h"
+#include "runtime/io/picture/tiff_library.h"
 
 #include <string>
 #include <utility>

@@ -1,11 +1,11 @@
-#include "runtime/io/image.h"
+#include "runtime/io/picture/image.h"
 
-#include "runtime/io/raster.h"
+#include "runtime/io/picture/raster.h"
 #if MLC_HAS_SNDFILE
-#include "runtime/io/sndfile_library.h"
+#include "runtime/io/sound/sndfile_library.h"
 #endif
 #if MLC_HAS_TIFF
-#include "runtime/io/tiff_library.h"
+#include "runtime/io/picture/tiff_library.h"
 #endif
 
 namespace mlc::io {

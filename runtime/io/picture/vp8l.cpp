@@ -1,4 +1,4 @@
-#include "runtime/io/vp8l.h"
+#include "runtime/io/picture/vp8l.h"
 
 #include <algorithm>
 #include <array>

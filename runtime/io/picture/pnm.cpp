@@ -1,6 +1,6 @@
 // PBM, PGM and PPM, as text and as bytes: P1 to P6 of Netpbm. Values are scaled to 255, rounded to nearest; of several
 // pictures in a file the first counts. https://netpbm.sourceforge.net/doc/#formats
-#include "runtime/io/raster.h"
+#include "runtime/io/picture/raster.h"
 
 namespace mlc::io {
 namespace {

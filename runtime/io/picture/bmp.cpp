@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "base/byte_cursor.h"
-#include "runtime/io/raster.h"
+#include "runtime/io/picture/raster.h"
 
 namespace mlc::io {
 namespace {
