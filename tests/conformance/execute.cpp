@@ -5,8 +5,8 @@
 #include <cstring>
 #include <list>
 
-#include "runtime/api/service.h"
-#include "runtime/api/session.h"
+#include "runtime/api/session/service.h"
+#include "runtime/api/session/session.h"
 #include "runtime/services/services.h"
 
 namespace mlc::conformance {

@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "base/status.h"
 #include "packager/nest/evaluate/tensor.h"
-#include "runtime/api/devices.h"
+#include "runtime/api/session/devices.h"
 #include "runtime/loader.h"
 
 namespace mlc::conformance {

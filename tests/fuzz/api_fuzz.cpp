@@ -13,7 +13,7 @@
 #include <iterator>
 #include <memory>
 
-#include "runtime/api/dlpack.h"
+#include "runtime/api/devices/dlpack.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/sized.h"
 #include "tests/support/container_mutation.h"

@@ -5,7 +5,7 @@ EXCEPTIONS = {
     ("packager/cli/", "runtime/container/"): "the tools open files with the one reader of containers",
     ("packager/cli/", "runtime/api/sized.h"): "the header that goes with it",
     ("packager/cli/", "runtime/api/mlc.h"): "a build tests its file through the library's public header, as an application runs it",
-    ("packager/cli/", "runtime/api/golden.h"): "differences of answers are those that a self-test tells",
+    ("packager/cli/", "runtime/api/session/golden.h"): "differences of answers are those that a self-test tells",
     ("packager/cli/", "runtime/io/"): "golden vectors are given in the files that mlrun takes",
     ("packager/cli/", "runtime/trust/"): "one command of both tools",
     ("packager/cli/", "runtime/isolation/"): "both tools look into strangers' files in one kind of process",
