@@ -11,7 +11,7 @@
 #include "runtime/api/session/session.h"
 #include "runtime/ensemble/choose.h"
 #include "runtime/ensemble/composed_plan.h"
-#include "runtime/ensemble/measure.h"
+#include "runtime/ensemble/measure/measure.h"
 #include "runtime/ensemble/parts_runner.h"
 
 namespace mlc::api {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "runtime/ensemble/measured.h"
+#include "runtime/ensemble/measure/measured.h"
 
 namespace mlc::api {
 

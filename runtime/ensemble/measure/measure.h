@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "runtime/device.h"
-#include "runtime/ensemble/figures.h"
+#include "runtime/ensemble/measure/figures.h"
 
 namespace mlc::ensemble {
 

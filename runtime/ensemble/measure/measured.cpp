@@ -1,4 +1,4 @@
-#include "runtime/ensemble/measured.h"
+#include "runtime/ensemble/measure/measured.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "runtime/ensemble/measure.h"
+#include "runtime/ensemble/measure/measure.h"
 
 #include <algorithm>
 #include <cstring>

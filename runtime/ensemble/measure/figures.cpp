@@ -1,4 +1,4 @@
-#include "runtime/ensemble/figures.h"
+#include "runtime/ensemble/measure/figures.h"
 
 #include <algorithm>
 #include <set>
