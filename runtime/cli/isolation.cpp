@@ -2,7 +2,7 @@
 
 #include "base/checked.h"
 #include "base/file_calls.h"
-#include "runtime/cli/answers.h"
+#include "runtime/cli/answers/answers.h"
 #include "runtime/cli/crash.h"
 #include "runtime/io/input_spec.h"
 #include "runtime/io/picture/image.h"

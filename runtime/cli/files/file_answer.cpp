@@ -6,7 +6,7 @@
 
 #include "base/counted.h"
 #include "base/file_calls.h"
-#include "runtime/cli/answers.h"
+#include "runtime/cli/answers/answers.h"
 #include "runtime/isolation/child_answer.h"
 
 namespace mlc::cli {

@@ -1,4 +1,4 @@
-#include "runtime/cli/answers.h"
+#include "runtime/cli/answers/answers.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "runtime/cli/program_io.h"
+#include "runtime/cli/inputs/program_io.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 #include "base/cli/columns.h"
 #include "base/counted.h"
 #include "base/shell_word.h"
-#include "runtime/cli/made_up.h"
+#include "runtime/cli/inputs/made_up.h"
 #include "runtime/io/input_spec.h"
 #include "runtime/probe/probe.h"
 #include "schema/pipeline/pipeline.h"

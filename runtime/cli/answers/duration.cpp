@@ -1,4 +1,4 @@
-#include "runtime/cli/duration.h"
+#include "runtime/cli/answers/duration.h"
 
 #include <cstdio>
 

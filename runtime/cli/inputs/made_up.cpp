@@ -1,10 +1,10 @@
-#include "runtime/cli/made_up.h"
+#include "runtime/cli/inputs/made_up.h"
 
 #include <algorithm>
 #include <charconv>
 
 #include "base/nearest_name.h"
-#include "runtime/cli/program_io.h"
+#include "runtime/cli/inputs/program_io.h"
 
 namespace mlc::cli {
 namespace {
