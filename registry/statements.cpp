@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/compose.h"
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "registry/texts/shapes.h"
 #include "signing/bundle.h"
 #include "signing/envelope.h"

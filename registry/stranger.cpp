@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "base/cli/report.h"
-#include "base/unfinished.h"
+#include "base/files/unfinished.h"
 #include "runtime/container/source.h"
 #include "runtime/sandbox/sandbox.h"
 #include "schema/format.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/compose.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "schema/validate_internal.h"
 
 namespace mlc::format {

@@ -1,7 +1,7 @@
 // Strings of a manifest: what may stand in them and how messages show them.
 #include <cstdio>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "schema/validate.h"
 
 namespace mlc::format {

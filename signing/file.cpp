@@ -9,7 +9,7 @@
 #include <charconv>
 
 #include "base/compose.h"
-#include "base/file_calls.h"
+#include "base/files/file_calls.h"
 
 namespace mlc::signing {
 

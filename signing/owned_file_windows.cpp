@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/windows_rights.h"
-#include "base/windows_text.h"
+#include "base/system/windows_rights.h"
+#include "base/system/windows_text.h"
 
 namespace mlc::signing {
 

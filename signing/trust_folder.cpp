@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/compose.h"
-#include "base/file_calls.h"
+#include "base/files/file_calls.h"
 #include "signing/file.h"
 #include "signing/owned_file.h"
 #include "signing/policy.h"

@@ -5,8 +5,8 @@
 #include <charconv>
 
 #include "base/cli/json_tree.h"
-#include "base/json.h"
-#include "base/nearest_name.h"
+#include "base/text/json.h"
+#include "base/text/nearest_name.h"
 #include "schema/validate.h"
 
 namespace mlc::cli {

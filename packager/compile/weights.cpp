@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "packager/container/weight_segments.h"
 #include "packager/passes/weights/pack.h"
 

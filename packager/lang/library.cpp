@@ -2,7 +2,7 @@
 #include <exception>
 #include <filesystem>
 
-#include "base/regular_file.h"
+#include "base/files/regular_file.h"
 #include "packager/lang/einsum.h"
 #include "packager/lang/expand/expander.h"
 #include "packager/lang/expand/explain.h"

@@ -12,9 +12,9 @@
 #include <cstring>
 #include <vector>
 
-#include "base/base64.h"
 #include "base/cli/report.h"
-#include "base/json.h"
+#include "base/text/base64.h"
+#include "base/text/json.h"
 #include "signing/file.h"
 
 extern char** environ;

@@ -1,7 +1,7 @@
 #include "runtime/cli/isolation.h"
 
 #include "base/checked.h"
-#include "base/file_calls.h"
+#include "base/files/file_calls.h"
 #include "runtime/cli/answers/answers.h"
 #include "runtime/cli/crash.h"
 #include "runtime/io/input_spec.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "packager/cli/attest/statements.h"
 #include "packager/cli/container_file.h"
 #include "signing/bundle.h"

@@ -12,7 +12,7 @@
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "base/counted.h"
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "packager/cli/build/dump_files.h"
 #include "packager/cli/build/golden_files.h"
 #include "packager/cli/build/self_test.h"

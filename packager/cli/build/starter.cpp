@@ -5,8 +5,8 @@
 #include <optional>
 #include <set>
 
-#include "base/json.h"
-#include "base/shell_word.h"
+#include "base/text/json.h"
+#include "base/text/shell_word.h"
 
 namespace mlc::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/unfinished.h"
+#include "base/files/unfinished.h"
 #include "packager/cli/change/stored.h"
 #include "packager/cli/change/thin_ops.h"
 #include "packager/container/manifest_encode.h"

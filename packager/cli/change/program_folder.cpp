@@ -7,7 +7,7 @@
 #include <fstream>
 #include <map>
 
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "packager/cli/container_file.h"
 #include "packager/cli/extract/dense_elements.h"
 #include "packager/compile/stored_program.h"

@@ -6,9 +6,9 @@
 #include <map>
 #include <set>
 
-#include "base/links.h"
+#include "base/files/links.h"
+#include "base/files/regular_file.h"
 #include "base/problems.h"
-#include "base/regular_file.h"
 #include "packager/cli/change/same_programs.h"
 #include "schema/pipeline/lines.h"
 #include "schema/pipeline/pipeline.h"

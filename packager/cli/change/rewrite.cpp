@@ -5,7 +5,7 @@
 #include <map>
 #include <tuple>
 
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "packager/cli/change/stored.h"
 #include "packager/cli/keys/signing_ops.h"
 #include "runtime/container/header.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "packager/cli/change/stored.h"
 #include "packager/cli/container_file.h"
 #include "packager/container/kept_segments.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <set>
 
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "packager/cli/container_file.h"
 #include "packager/cli/extract/dense_elements.h"
 #include "packager/cli/inspect_json.h"

@@ -4,7 +4,7 @@
 #include <ctime>
 #include <filesystem>
 
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "packager/cli/container_file.h"
 #include "packager/container/output_file.h"
 #include "signing/file.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "base/unfinished.h"
+#include "base/files/unfinished.h"
 #include "packager/cli/tune/tune_runs.h"
 #include "packager/compile/cache/code_cache.h"
 #include "runtime/probe/probe.h"

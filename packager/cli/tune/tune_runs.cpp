@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/nearest_name.h"
+#include "base/text/nearest_name.h"
 #include "runtime/io/input_spec.h"
 
 namespace mlc::cli {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/unfinished.h"
+#include "base/files/unfinished.h"
 #include "signing/hash_tree.h"
 #include "signing/user_key.h"
 

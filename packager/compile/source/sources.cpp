@@ -5,7 +5,7 @@
 #include <fstream>
 #include <span>
 
-#include "base/links.h"
+#include "base/files/links.h"
 #include "base/problems.h"
 #include "packager/import/mapping.h"
 #include "packager/import/onnx.h"

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "base/nearest_name.h"
+#include "base/text/nearest_name.h"
 #include "packager/compile/cache/code_cache.h"
 #include "packager/compile/variant/kernel_key.h"
 #include "packager/compile/cache/recent_code.h"

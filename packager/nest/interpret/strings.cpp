@@ -7,7 +7,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "packager/ir/numeric.h"
 
 namespace mlc::nest {

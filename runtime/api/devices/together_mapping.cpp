@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/compose.h"
+#include "base/system/clock.h"
 #include "runtime/ensemble/placement.h"
 #include "runtime/probe/probe.h"
 #include "signing/hash_tree.h"

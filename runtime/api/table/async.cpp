@@ -1,10 +1,10 @@
 // Runs that go on by themselves: begun by one function, told at the end to a function of the caller, or by run_wait to who asks.
 #include <utility>
 
-#include "base/clock.h"
-#include "base/futex.h"
 #include "base/on_exit.h"
 #include "base/out_of_memory.h"
+#include "base/system/clock.h"
+#include "base/system/futex.h"
 #include "runtime/api/sizes.h"
 #include "runtime/api/table.h"
 #include "runtime/api/table/run.h"

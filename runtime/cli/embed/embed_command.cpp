@@ -7,7 +7,7 @@
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "base/counted.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "runtime/cli/answers/answers.h"
 #include "runtime/cli/answers/duration.h"
 #include "runtime/cli/commands.h"

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "base/counted.h"
-#include "base/file_calls.h"
+#include "base/files/file_calls.h"
 #include "runtime/cli/answers/answers.h"
 #include "runtime/isolation/child_answer.h"
 

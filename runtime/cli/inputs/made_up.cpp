@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/nearest_name.h"
+#include "base/text/nearest_name.h"
 #include "runtime/cli/inputs/program_io.h"
 
 namespace mlc::cli {

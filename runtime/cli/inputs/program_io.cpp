@@ -5,7 +5,7 @@
 
 #include "base/cli/columns.h"
 #include "base/counted.h"
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "runtime/cli/inputs/made_up.h"
 #include "runtime/io/input_spec.h"
 #include "runtime/probe/probe.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "runtime/plan/device/device_constants.h"
 
 namespace mlc::ensemble {

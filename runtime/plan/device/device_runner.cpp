@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/compose.h"
+#include "base/system/clock.h"
 
 namespace mlc::exec {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "runtime/memory/poison.h"
 #include "runtime/plan/execute/binding.h"
 #include "runtime/plan/execute/ranges.h"

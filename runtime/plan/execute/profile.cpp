@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "runtime/plan/execute/binding.h"
 
 namespace mlc::exec {

@@ -6,8 +6,8 @@
 
 #include "base/checked.h"
 #include "base/compose.h"
-#include "base/find_bytes.h"
-#include "base/text.h"
+#include "base/system/find_bytes.h"
+#include "base/text/text.h"
 #include "runtime/plan/execute/program.h"
 
 namespace mlc::exec {

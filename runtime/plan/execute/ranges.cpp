@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 
 namespace mlc::exec {
 namespace {

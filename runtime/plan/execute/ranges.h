@@ -17,7 +17,7 @@
 #include <memory>
 #include <span>
 
-#include "base/futex.h"
+#include "base/system/futex.h"
 #include "runtime/threads/team.h"
 
 namespace mlc::exec {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/unfinished.h"
+#include "base/files/unfinished.h"
 
 namespace mlc {
 namespace {

@@ -1,10 +1,10 @@
-#include "base/json.h"
+#include "base/text/json.h"
 
 #include <algorithm>
 #include <cassert>
 #include <charconv>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace mlc {
 

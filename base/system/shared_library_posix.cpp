@@ -1,6 +1,6 @@
 #include <dlfcn.h>
 
-#include "base/shared_library.h"
+#include "base/system/shared_library.h"
 
 namespace mlc {
 

@@ -2,7 +2,7 @@
 
 #include <bcrypt.h>
 
-#include "base/siphash.h"
+#include "base/system/siphash.h"
 
 namespace mlc {
 namespace {

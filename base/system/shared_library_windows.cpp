@@ -1,7 +1,7 @@
 #include <windows.h>
 
-#include "base/shared_library.h"
-#include "base/windows_text.h"
+#include "base/system/shared_library.h"
+#include "base/system/windows_text.h"
 
 namespace mlc {
 

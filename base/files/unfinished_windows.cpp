@@ -1,7 +1,7 @@
 #include <windows.h>
 
-#include "base/unfinished.h"
-#include "base/windows_text.h"
+#include "base/files/unfinished.h"
+#include "base/system/windows_text.h"
 
 namespace mlc {
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "base/file_calls.h"
+#include "base/files/file_calls.h"
 
 namespace mlc {
 

@@ -1,4 +1,4 @@
-#include "base/siphash.h"
+#include "base/system/siphash.h"
 
 #include <sys/auxv.h>
 #include <sys/random.h>

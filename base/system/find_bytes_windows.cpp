@@ -1,6 +1,6 @@
 #include <vector>
 
-#include "base/find_bytes.h"
+#include "base/system/find_bytes.h"
 
 namespace mlc {
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string_view>
 
-#include "base/links.h"
-#include "base/windows_text.h"
+#include "base/files/links.h"
+#include "base/system/windows_text.h"
 
 namespace mlc {
 namespace {

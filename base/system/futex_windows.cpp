@@ -1,6 +1,6 @@
 #include <windows.h>
 
-#include "base/futex.h"
+#include "base/system/futex.h"
 
 namespace mlc {
 

@@ -1,4 +1,4 @@
-#include "base/links.h"
+#include "base/files/links.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "base/unfinished.h"
+#include "base/files/unfinished.h"
 
 #include <atomic>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "base/windows_rights.h"
+#include "base/system/windows_rights.h"
 
 #include <windows.h>
 
@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/windows_text.h"
+#include "base/system/windows_text.h"
 
 namespace mlc::windows {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/windows_text.h"
+#include "base/system/windows_text.h"
 
 #include <windows.h>
 

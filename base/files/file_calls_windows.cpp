@@ -9,9 +9,9 @@
 #include <cerrno>
 
 #include "base/compose.h"
-#include "base/file_calls.h"
-#include "base/windows_rights.h"
-#include "base/windows_text.h"
+#include "base/files/file_calls.h"
+#include "base/system/windows_rights.h"
+#include "base/system/windows_text.h"
 
 namespace mlc {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <climits>
 
-#include "base/futex.h"
+#include "base/system/futex.h"
 
 namespace mlc {
 

@@ -1,11 +1,11 @@
-#include "base/regular_file.h"
+#include "base/files/regular_file.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 
-#include "base/file_calls.h"
+#include "base/files/file_calls.h"
 
 namespace mlc {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/nearest_name.h"
+#include "base/text/nearest_name.h"
 
 #include <algorithm>
 #include <vector>
