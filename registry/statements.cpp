@@ -7,7 +7,7 @@
 #include "registry/texts/shapes.h"
 #include "signing/bundle.h"
 #include "signing/envelope.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 #include "signing/user_key.h"
 
 namespace mlc::registry {

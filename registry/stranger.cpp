@@ -15,7 +15,7 @@
 #include "runtime/sandbox/sandbox.h"
 #include "schema/format.h"
 #include "signing/envelope.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 
 namespace mlc::registry {
 namespace {

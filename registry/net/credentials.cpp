@@ -15,7 +15,7 @@
 #include "base/cli/report.h"
 #include "base/text/base64.h"
 #include "base/text/json.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 
 extern char** environ;
 

@@ -7,7 +7,7 @@
 #include "packager/cli/attest/statements.h"
 #include "packager/cli/container_file.h"
 #include "signing/bundle.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 #include "signing/user_key.h"
 
 namespace mlc::cli {

@@ -27,7 +27,7 @@
 #include "packager/compile/check.h"
 #include "packager/compile/interface_text.h"
 #include "packager/import/onnx.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 #include "targets/target.h"
 
 namespace mlc::cli {

@@ -10,7 +10,7 @@
 #include "packager/cli/inspect_json.h"
 #include "packager/cli/keys/signing_ops.h"
 #include "runtime/trust/trust_command.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 
 namespace mlc::cli {
 

@@ -7,7 +7,7 @@
 #include "base/text/shell_word.h"
 #include "packager/cli/container_file.h"
 #include "packager/container/output_file.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 #include "signing/user_key.h"
 
 namespace mlc::cli {

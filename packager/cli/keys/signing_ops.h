@@ -27,7 +27,7 @@ struct KeygenResult {
 struct SignOptions {
   std::string file;
   std::string key_file;                // empty: the user's own key; with `attach` a public one
-  std::string passphrase;              // where that of an encrypted key comes from (read_passphrase in signing/file.h)
+  std::string passphrase;              // where that of an encrypted key comes from (read_passphrase in signing/files/file.h)
   std::string attach;                  // file of a signature that was made elsewhere: its bytes, ECDSA's in DER
   std::string output;                  // empty: the file itself
   std::optional<uint64_t> not_after;   // seconds since 1970; at most the manifest's

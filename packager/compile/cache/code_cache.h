@@ -4,7 +4,7 @@
 //     <key>                     64 hexadecimal digits (code_key): "mlc code 1\n", SHA-256 of the key and of what follows, the code
 //
 // Nothing in it is needed: it may be removed at any time, by other builds too, and what is not as it should be is compiled again
-// and replaced. The folder is believed only if nobody but this user and root can change it (signing/owned_file.h), an entry only
+// and replaced. The folder is believed only if nobody but this user and root can change it (signing/files/owned_file.h), an entry only
 // if it belongs to this user and its digest is right. The digest is against damage; against people there is the folder, and the
 // audit of instructions, which looks at all code of a module wherever it came from.
 //
@@ -16,7 +16,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "signing/owned_file.h"
+#include "signing/files/owned_file.h"
 #include "targets/target.h"
 
 namespace mlc::compile {

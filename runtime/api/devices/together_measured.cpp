@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "signing/files/owned_file.h"
 #include "signing/hash_tree.h"
-#include "signing/owned_file.h"
 
 namespace mlc::api {
 namespace {

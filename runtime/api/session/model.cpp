@@ -7,7 +7,7 @@
 #include "base/compose.h"
 #include "runtime/match/choices.h"
 #include "runtime/probe/probe.h"
-#include "signing/owned_file.h"
+#include "signing/files/owned_file.h"
 #include "signing/version_marks.h"
 
 namespace mlc::api {

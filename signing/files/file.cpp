@@ -1,4 +1,4 @@
-#include "signing/file.h"
+#include "signing/files/file.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "signing/owned_file.h"
+#include "signing/files/owned_file.h"
 
 #include <windows.h>
 

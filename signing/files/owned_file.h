@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 
 namespace mlc::signing {
 
