@@ -7,7 +7,7 @@
 #include "base/cli/json_tree.h"
 #include "base/text/json.h"
 #include "base/text/nearest_name.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::cli {
 namespace {

@@ -23,7 +23,7 @@
 #include "packager/model/print.h"
 #include "packager/nest/text/print.h"
 #include "packager/passes/passes.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 #include "signing/user_key.h"
 #include "targets/families.h"
 

@@ -8,7 +8,7 @@
 #include "runtime/container/header.h"
 #include "runtime/container/manifest_decode.h"
 #include "schema/layout_text.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 #include "tests/support/bad_container.h"
 #include "tests/support/limits.h"
 

@@ -9,7 +9,7 @@
 #include "packager/cli/change/stored.h"
 #include "packager/cli/change/thin_ops.h"
 #include "packager/container/manifest_encode.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 #include "signing/envelope.h"
 #include "targets/target.h"
 

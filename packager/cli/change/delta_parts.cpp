@@ -5,7 +5,7 @@
 #include "base/byte_cursor.h"
 #include "base/text/shell_word.h"
 #include "schema/placement.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::cli {
 namespace {

@@ -13,7 +13,7 @@
 #include "packager/compile/stored_program.h"
 #include "packager/import/references.h"
 #include "schema/layout_text.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::cli {

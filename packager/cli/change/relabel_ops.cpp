@@ -12,7 +12,7 @@
 #include "packager/cli/change/same_programs.h"
 #include "schema/pipeline/lines.h"
 #include "schema/pipeline/pipeline.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include "packager/compile/interface_text.h"
 #include "runtime/api/session/golden.h"
 #include "runtime/isolation/child_answer.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 #include "signing/hash_tree.h"
 #include "signing/policy.h"
 

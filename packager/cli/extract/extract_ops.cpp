@@ -12,7 +12,7 @@
 #include "packager/cli/inspect_json.h"
 #include "packager/container/output_file.h"
 #include "runtime/io/npz.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "packager/pipeline/expand_pipeline.h"
 #include "packager/pipeline/golden_texts.h"
 #include "packager/text/compile_tokenizer.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::compile {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/problems.h"
 #include "packager/import/mapping.h"
 #include "packager/import/onnx.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::compile {
 namespace {

@@ -17,7 +17,7 @@
 #include "runtime/plan/plan.h"
 #include "schema/format.h"
 #include "schema/generated/plan_generated.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::exec {
 

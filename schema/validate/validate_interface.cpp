@@ -4,7 +4,7 @@
 
 #include "base/compose.h"
 #include "base/text/text.h"
-#include "schema/validate_internal.h"
+#include "schema/validate/validate_internal.h"
 
 namespace mlc::format {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/compose.h"
 #include "schema/layout_text.h"
-#include "schema/validate_internal.h"
+#include "schema/validate/validate_internal.h"
 
 namespace mlc::format {
 namespace {

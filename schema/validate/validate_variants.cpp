@@ -4,7 +4,7 @@
 #include "base/compose.h"
 #include "schema/features.h"
 #include "schema/layout_text.h"
-#include "schema/validate_internal.h"
+#include "schema/validate/validate_internal.h"
 
 namespace mlc::format {
 namespace {

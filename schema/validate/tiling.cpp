@@ -1,10 +1,10 @@
-#include "schema/tiling.h"
+#include "schema/validate/tiling.h"
 
 #include <algorithm>
 #include <string>
 
 #include "base/compose.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::format {
 namespace {

@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "base/text/text.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::format {
 bool is_clean_text(std::string_view text, uint64_t max_len) {

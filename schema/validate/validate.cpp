@@ -1,11 +1,11 @@
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/compose.h"
-#include "schema/tiling.h"
-#include "schema/validate_internal.h"
+#include "schema/validate/tiling.h"
+#include "schema/validate/validate_internal.h"
 
 namespace mlc::format {
 

@@ -1,6 +1,6 @@
 #include "base/compose.h"
 #include "schema/placement.h"
-#include "schema/validate_internal.h"
+#include "schema/validate/validate_internal.h"
 
 namespace mlc::format {
 namespace {

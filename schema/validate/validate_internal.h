@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::format {
 

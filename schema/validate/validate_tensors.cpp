@@ -3,7 +3,7 @@
 
 #include "base/compose.h"
 #include "schema/layout_text.h"
-#include "schema/validate_internal.h"
+#include "schema/validate/validate_internal.h"
 
 namespace mlc::format {
 namespace {
