@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "packager/nest/text/print.h"
-#include "tests/conformance/answers.h"
+#include "tests/conformance/run/answers.h"
 #include "tests/conformance/verdict.h"
 
 namespace mlc::conformance {

@@ -9,7 +9,7 @@
 #include "runtime/container/manifest_decode.h"
 #include "schema/layout_text.h"
 #include "schema/validate/validate.h"
-#include "tests/support/bad_container.h"
+#include "tests/support/containers/bad_container.h"
 #include "tests/support/limits.h"
 
 using namespace mlc;

@@ -11,7 +11,7 @@
 
 #include "packager/lang/lang.h"
 #include "packager/nest/evaluate/tensor.h"
-#include "tests/conformance/answers.h"
+#include "tests/conformance/run/answers.h"
 
 namespace mlc::random_graphs {
 

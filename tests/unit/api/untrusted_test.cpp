@@ -8,7 +8,7 @@
 #include "runtime/api/mlc.h"
 #include "runtime/api/session/untrusted.h"
 #include "runtime/api/sized.h"
-#include "tests/support/plan_container.h"
+#include "tests/support/containers/plan_container.h"
 #include "tests/support/portable_assembler.h"
 
 using namespace mlc;

@@ -7,7 +7,7 @@
 
 #include "packager/plan/arena.h"
 #include "runtime/plan/execute/executor.h"
-#include "tests/support/plan_maker.h"
+#include "tests/support/containers/plan_maker.h"
 
 using namespace mlc;
 using mlc::test::PlanMaker;

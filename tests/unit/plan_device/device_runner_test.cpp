@@ -5,8 +5,8 @@
 
 #include <cstring>
 
+#include "tests/support/containers/plan_maker.h"
 #include "tests/support/fake_device.h"
-#include "tests/support/plan_maker.h"
 
 namespace mlc::exec {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "packager/plan/text.h"
 #include "runtime/plan/execute/executor.h"
-#include "tests/support/any_plan.h"
+#include "tests/support/containers/any_plan.h"
 
 using namespace mlc;
 using namespace mlc::exec;

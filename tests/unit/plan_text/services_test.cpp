@@ -9,7 +9,7 @@
 #include "packager/plan/text.h"
 #include "runtime/plan/execute/executor.h"
 #include "runtime/plan/execute/service.h"
-#include "tests/support/misaligned_plan.h"
+#include "tests/support/containers/misaligned_plan.h"
 
 using namespace mlc;
 using namespace mlc::exec;

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <sstream>
 
-#include "tests/conformance/emulate.h"
-#include "tests/conformance/execute.h"
+#include "tests/conformance/run/emulate.h"
+#include "tests/conformance/run/execute.h"
 
 namespace mlc::conformance {
 namespace {

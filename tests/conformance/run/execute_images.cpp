@@ -1,11 +1,11 @@
-#include "tests/conformance/execute_images.h"
+#include "tests/conformance/run/execute_images.h"
 
 #include <cstring>
 #include <memory>
 #include <optional>
 
 #include "schema/format.h"
-#include "tests/conformance/execute.h"
+#include "tests/conformance/run/execute.h"
 #include "tests/support/ptx/launch.h"
 #include "tests/support/spirv/launch.h"
 

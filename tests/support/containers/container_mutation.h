@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/bad_container.h"
+#include "tests/support/containers/bad_container.h"
 
 namespace mlc::test {
 

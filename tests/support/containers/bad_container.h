@@ -10,7 +10,7 @@
 #include "packager/container/manifest_encode.h"
 #include "schema/placement.h"
 #include "signing/envelope.h"
-#include "tests/support/sample_container.h"
+#include "tests/support/containers/sample_container.h"
 
 namespace mlc::test {
 

@@ -1,4 +1,4 @@
-#include "tests/conformance/interpreter_services.h"
+#include "tests/conformance/run/interpreter_services.h"
 
 #include "runtime/services/services.h"
 

@@ -1,4 +1,4 @@
-#include "tests/conformance/process_pool.h"
+#include "tests/conformance/run/process_pool.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "tests/conformance/execute.h"
+#include "tests/conformance/run/execute.h"
 
 #include <algorithm>
 #include <cstdlib>

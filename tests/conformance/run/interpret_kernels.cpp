@@ -1,7 +1,7 @@
-#include "tests/conformance/interpret_kernels.h"
+#include "tests/conformance/run/interpret_kernels.h"
 
 #include "packager/loop/print.h"
-#include "tests/conformance/execute.h"
+#include "tests/conformance/run/execute.h"
 #include "tests/text/loop_interpret.h"
 #include "tests/text/loop_text.h"
 

@@ -1,6 +1,6 @@
 #include <fstream>
 
-#include "tests/conformance/emulate.h"
+#include "tests/conformance/run/emulate.h"
 
 namespace mlc::conformance {
 namespace {

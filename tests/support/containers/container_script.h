@@ -11,7 +11,7 @@
 #include <cstdlib>
 
 #include "runtime/container/manifest_decode.h"
-#include "tests/support/bad_container.h"
+#include "tests/support/containers/bad_container.h"
 
 namespace mlc::test {
 

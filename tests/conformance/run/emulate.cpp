@@ -1,4 +1,4 @@
-#include "tests/conformance/emulate.h"
+#include "tests/conformance/run/emulate.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,15 +1,15 @@
-#include "tests/conformance/answers.h"
+#include "tests/conformance/run/answers.h"
 
 #include "packager/compile/expand.h"
 #include "packager/compile/programs.h"
 #include "packager/container/builder.h"
 #include "packager/nest/interpret/interpret.h"
 #include "packager/nest/verify/verify.h"
-#include "tests/conformance/execute.h"
-#include "tests/conformance/execute_images.h"
-#include "tests/conformance/interpret_kernels.h"
-#include "tests/conformance/interpreter_services.h"
-#include "tests/conformance/known_devices.h"
+#include "tests/conformance/run/execute.h"
+#include "tests/conformance/run/execute_images.h"
+#include "tests/conformance/run/interpret_kernels.h"
+#include "tests/conformance/run/interpreter_services.h"
+#include "tests/conformance/run/known_devices.h"
 
 namespace mlc::conformance {
 namespace {

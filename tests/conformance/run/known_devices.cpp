@@ -1,4 +1,4 @@
-#include "tests/conformance/known_devices.h"
+#include "tests/conformance/run/known_devices.h"
 
 #include <algorithm>
 #include <cstdio>

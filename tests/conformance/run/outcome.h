@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "targets/target.h"
-#include "tests/conformance/emulate.h"
+#include "tests/conformance/run/emulate.h"
 
 namespace mlc::conformance {
 

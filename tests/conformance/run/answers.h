@@ -10,7 +10,7 @@
 #include "packager/lang/lang.h"
 #include "packager/nest/interpret/interpret.h"
 #include "tests/conformance/case.h"
-#include "tests/conformance/outcome.h"
+#include "tests/conformance/run/outcome.h"
 
 namespace mlc::conformance {
 
