@@ -50,6 +50,10 @@ FAULTS = [
     ({"base/CMakeLists.txt": "add_library(mlc_base STATIC a.cpp)\ntarget_compile_options(mlc_base PRIVATE -fno-exceptions)\n"},
      "a lack of memory must find its way through it"),
     ({"runtime/io/CMakeLists.txt": ""}, "runtime/io/: no README.md"),
+    ({f"packager/ir/part{i}.h": "#pragma once\n" for i in range(25)}, "packager/ir/: 26 sources, at most 25"),
+    ({"tests/fuzz/a_fuzz.cpp": "int x;\n"}, "tests/fuzz/: 1 sources, it needs no place in FULL_FOLDERS"),
+    ({"packager/ir/a/a.h": '#pragma once\n#include "packager/ir/b/b.h"\n', "packager/ir/b/b.h": '#pragma once\n#include "packager/ir/a/a.h"\n'},
+     "cycle: packager/ir/a -> packager/ir/b -> packager/ir/a"),
     ({"README.md": "| folder |\n"}, "the table has no row for base/"),
 ]
 
@@ -58,7 +62,7 @@ def check(files):
     with tempfile.TemporaryDirectory(prefix="mlc-layering-") as folder:
         tree = {"README.md": README.read_text(encoding="utf-8"), **GOOD, **files}
         # Enough files that the tree does not look like the wrong folder.
-        tree.update({f"base/filler/f{i}.h": "#pragma once\n" for i in range(100)})
+        tree.update({f"base/filler{i // 25}/f{i}.h": "#pragma once\n" for i in range(100)})
         for name, text in tree.items():
             path = pathlib.Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)

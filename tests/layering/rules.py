@@ -88,4 +88,15 @@ SILENT_BUT = {
     "runtime/sandbox/child.cpp": "ends the process that it has made",
 }
 
+# A folder with more sources than this (.h .hpp .cpp, but generated ones) is asking to be several.
+MOST_SOURCES = 25
+FULL_FOLDERS = {
+    "tests/fuzz/": "each source is a program of its own, which CMakeLists.txt and run.sh find there",
+}
+
+# Folders of one library that include each other. Others have no circle: a folder and those inside of it are no pair.
+FOLDERS_IN_CIRCLES = {
+    ("registry/net", "registry/texts"): "an archive is an Upload of the client's (net/http.h), and the client reads references and challenges",
+}
+
 LONG_FILE = 750  # lines: worth a thought, no failure
