@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "base/futex.h"
+#include "base/system/futex.h"
 
 namespace mlc {
 

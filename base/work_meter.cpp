@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 
 namespace mlc {
 void WorkMeter::start(const WorkLimits& limits, CancelFlag* cancelled) {

@@ -69,7 +69,7 @@ class WorkMeter {
   CancelFlag* cancelled() const { return cancelled_; }  // null: never cancelled
   uint64_t units_used() const;  // 0 without a limit: not counted then
   uint64_t ns_used() const;
-  uint64_t started_ns() const { return started_ns_; }  // by base/clock.h; 0: not started
+  uint64_t started_ns() const { return started_ns_; }  // by base/system/clock.h; 0: not started
 
  private:
   void stop(Stop why) {

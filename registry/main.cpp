@@ -7,8 +7,8 @@
 
 #include "base/cli/program.h"
 #include "base/cli/streams.h"
+#include "base/files/unfinished.h"
 #include "base/status.h"
-#include "base/unfinished.h"
 #include "registry/commands.h"
 
 namespace {

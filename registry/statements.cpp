@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/compose.h"
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "registry/texts/shapes.h"
 #include "signing/bundle.h"
 #include "signing/envelope.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 #include "signing/user_key.h"
 
 namespace mlc::registry {

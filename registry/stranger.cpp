@@ -10,12 +10,12 @@
 #include <type_traits>
 
 #include "base/cli/report.h"
-#include "base/unfinished.h"
+#include "base/files/unfinished.h"
 #include "runtime/container/source.h"
 #include "runtime/sandbox/sandbox.h"
 #include "schema/format.h"
 #include "signing/envelope.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 
 namespace mlc::registry {
 namespace {

@@ -44,7 +44,7 @@ enum class StepOp : uint8_t {
   StringSplit,
   // u64 [n], texts to leave out (u64 [k]) -> u64 [m], with `case_change`; `match_case`: case counts in the comparison.
   StringNormalize,
-  StringMatch,       // u64 array, table (i32 [n], base/text.h: accepts) -> bool array
+  StringMatch,       // u64 array, table (i32 [n], base/text/text.h: accepts) -> bool array
   StringFromNumber,  // array of any numbers but small floats -> u64 array
   NumberFromString,  // u64 array -> f64 array, or an i64 array if `integers`
   // u64 array, table (as for StringMatch) -> as StringSplit: the longest pieces, from the left, that the table accepts; what

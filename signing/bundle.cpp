@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "base/base64.h"
 #include "base/compose.h"
-#include "base/json.h"
+#include "base/text/base64.h"
+#include "base/text/json.h"
 #include "signing/envelope.h"
 #include "signing/hash_tree.h"
 

@@ -3,7 +3,7 @@
 #include <knownfolders.h>
 #include <shlobj.h>
 
-#include "base/windows_text.h"
+#include "base/system/windows_text.h"
 #include "signing/user_key.h"
 
 namespace mlc::signing {

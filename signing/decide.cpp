@@ -5,8 +5,8 @@
 
 #include "base/compose.h"
 #include "base/counted.h"
-#include "base/json.h"
-#include "base/shell_word.h"
+#include "base/text/json.h"
+#include "base/text/shell_word.h"
 #include "signing/policy.h"
 #include "signing/version_marks.h"
 

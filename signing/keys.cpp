@@ -14,7 +14,7 @@
 #include <openssl/sha.h>
 
 #include "base/on_exit.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 #include "signing/key_types.h"
 
 namespace mlc::signing {

@@ -10,7 +10,7 @@
 #include <openssl/x509.h>
 
 #include "base/compose.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 #include "signing/key_types.h"
 #include "signing/keys.h"
 

@@ -4,8 +4,8 @@
 #include <charconv>
 
 #include "base/compose.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "signing/envelope.h"
 
 namespace mlc::signing {

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "base/compose.h"
-#include "base/file_calls.h"
-#include "signing/file.h"
-#include "signing/owned_file.h"
+#include "base/files/file_calls.h"
+#include "signing/files/file.h"
+#include "signing/files/owned_file.h"
 #include "signing/policy.h"
 #include "signing/user_key.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/compose.h"
-#include "signing/owned_file.h"
+#include "signing/files/owned_file.h"
 #include "signing/policy.h"
 #include "signing/user_key.h"
 

@@ -1,8 +1,8 @@
 #include "signing/user_key.h"
 
 #include "base/compose.h"
-#include "signing/file.h"
-#include "signing/owned_file.h"
+#include "signing/files/file.h"
+#include "signing/files/owned_file.h"
 
 namespace mlc::signing {
 

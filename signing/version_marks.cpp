@@ -9,7 +9,7 @@
 
 #include "base/compose.h"
 #include "signing/envelope.h"
-#include "signing/owned_file.h"
+#include "signing/files/owned_file.h"
 
 namespace mlc::signing {
 

@@ -1,5 +1,5 @@
 // JSON that a tool writes: a tree of values that is built, looked into and printed. What a stranger wrote is read by
-// base/json.h instead.
+// base/text/json.h instead.
 //
 //   Json json = {{"name", v.name}, {"shape", tensor.shape}};     an object, its members in this order
 //   json["cubins"] = Json::array();                              one member more, or another value for the one of that name

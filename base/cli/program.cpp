@@ -10,8 +10,8 @@
 
 #include "base/cli/report.h"
 #include "base/exit_codes.h"
-#include "base/file_calls.h"
-#include "base/nearest_name.h"
+#include "base/files/file_calls.h"
+#include "base/text/nearest_name.h"
 
 namespace mlc::cli {
 namespace {

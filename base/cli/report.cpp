@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace mlc::cli {
 namespace {

@@ -40,7 +40,7 @@ struct Report {
 // A line on stderr.
 void note(const std::string& line);
 
-// A string from a file as one line of printable text: what is no UTF-8 is escaped byte by byte, what is_unseen (base/text.h) by code
+// A string from a file as one line of printable text: what is no UTF-8 is escaped byte by byte, what is_unseen (base/text/text.h) by code
 // point.
 [[nodiscard]] std::string printable(std::string_view text);
 // The same of several lines: their ends and tabs stay. All that goes to a terminal passes through it.

@@ -5,7 +5,7 @@
 #include <shellapi.h>
 
 #include "base/cli/streams.h"
-#include "base/windows_text.h"
+#include "base/system/windows_text.h"
 
 namespace mlc::cli {
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <utility>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "bench/gpu/kernels.h"
 #include "loaders/cuda/cuda_devices.h"
 #include "loaders/vulkan/vulkan_devices.h"

@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "bench/gpu/bed.h"
 #include "bench/gpu/failures.h"
 #include "bench/gpu/kernels.h"

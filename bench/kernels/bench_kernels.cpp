@@ -15,9 +15,9 @@
 #include "packager/loop/build.h"
 #include "packager/loop/print.h"
 #include "packager/lower/lower.h"
-#include "packager/lower/templates.h"
+#include "packager/lower/walk/templates.h"
 #include "targets/instructions.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/nests.h"
 
 namespace {
 

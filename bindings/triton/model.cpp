@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "base/cli/json_tree.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "bindings/triton/triton_api.h"
 
 namespace mlc::triton {

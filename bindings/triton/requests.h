@@ -12,7 +12,7 @@ struct Moments {
 };
 
 // The response gets the outputs that were asked for; sending it is the caller's. State that a model keeps between runs begins anew with each
-// request: requests of a server belong to nobody in particular.
+// request: a server does not tell which requests belong together.
 [[nodiscard]] Status answer(const Model& model, MlcSession* session, TRITONBACKEND_Request* request, TRITONBACKEND_Response* response, Moments& moments);
 
 // An error of Triton as a status; it is released.

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <optional>
 
-#include "base/shared_library.h"
+#include "base/system/shared_library.h"
 #include "loaders/cuda/results.h"
 
 namespace mlc::cuda {

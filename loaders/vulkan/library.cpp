@@ -4,7 +4,7 @@
 #include <mutex>
 #include <optional>
 
-#include "base/shared_library.h"
+#include "base/system/shared_library.h"
 #include "loaders/vulkan/results.h"
 
 namespace mlc::vulkan {

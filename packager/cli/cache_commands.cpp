@@ -5,7 +5,7 @@
 
 #include "base/cli/program.h"
 #include "base/cli/report.h"
-#include "packager/compile/code_cache.h"
+#include "packager/compile/cache/code_cache.h"
 
 namespace mlc::cli {
 namespace {

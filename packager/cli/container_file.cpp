@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/links.h"
+#include "base/files/links.h"
 #include "runtime/container/header.h"
 #include "schema/format.h"
 #include "signing/hash_tree.h"

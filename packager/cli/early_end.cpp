@@ -11,8 +11,8 @@
 #include <string>
 
 #include "base/cli/report.h"
+#include "base/files/unfinished.h"
 #include "base/status.h"
-#include "base/unfinished.h"
 #include "targets/target.h"
 
 namespace mlc::cli {

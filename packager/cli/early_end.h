@@ -1,5 +1,5 @@
 // How mlpack ends where no function returns: by a signal, or because memory is used up or LLVM gives up. What was begun is removed
-// (base/unfinished.h), the process of a self-test ends too, and the exit code is one of the documented ones.
+// (base/files/unfinished.h), the process of a self-test ends too, and the exit code is one of the documented ones.
 #pragma once
 
 #include <sys/types.h>

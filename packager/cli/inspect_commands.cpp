@@ -10,8 +10,8 @@
 #include "packager/cli/change/delta_ops.h"
 #include "packager/cli/compare/behaviour.h"
 #include "packager/cli/compare/diff_ops.h"
-#include "packager/cli/inspect_ops.h"
-#include "packager/cli/size_ops.h"
+#include "packager/cli/inspect/inspect_ops.h"
+#include "packager/cli/inspect/size_ops.h"
 
 namespace mlc::cli {
 

@@ -2,16 +2,16 @@
 #include "base/cli/program.h"
 #include "base/cli/streams.h"
 #include "packager/cli/attest/attest_commands.h"
-#include "packager/cli/build_commands.h"
+#include "packager/cli/build/build_commands.h"
 #include "packager/cli/cache_commands.h"
 #include "packager/cli/change/change_commands.h"
 #include "packager/cli/complete_values.h"
 #include "packager/cli/early_end.h"
 #include "packager/cli/extract/extract_commands.h"
 #include "packager/cli/inspect_commands.h"
-#include "packager/cli/keys_commands.h"
+#include "packager/cli/keys/keys_commands.h"
 #include "packager/cli/registry_program.h"
-#include "packager/cli/tune_commands.h"
+#include "packager/cli/tune/tune_commands.h"
 
 int main(int argc, char** argv) {
   using namespace mlc::cli;

@@ -5,9 +5,9 @@
 #include <charconv>
 
 #include "base/cli/json_tree.h"
-#include "base/json.h"
-#include "base/nearest_name.h"
-#include "schema/validate.h"
+#include "base/text/json.h"
+#include "base/text/nearest_name.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::cli {
 namespace {

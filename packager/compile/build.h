@@ -10,7 +10,7 @@
 #include "packager/compile/source/dims.h"
 #include "packager/compile/dump.h"
 #include "packager/compile/golden/golden.h"
-#include "packager/compile/variant.h"
+#include "packager/compile/variant/variant.h"
 #include "signing/hash_tree.h"
 #include "targets/ptx/cubins.h"
 #include "targets/target.h"

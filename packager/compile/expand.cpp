@@ -6,10 +6,10 @@
 
 #include "base/checked.h"
 #include "base/counted.h"
-#include "base/nearest_name.h"
 #include "base/problems.h"
+#include "base/text/nearest_name.h"
 #include "packager/compile/expand/graph_expander.h"
-#include "packager/nest/names.h"
+#include "packager/nest/text/names.h"
 #include "schema/format.h"
 
 namespace mlc::compile {

@@ -4,9 +4,9 @@
 #include <unordered_set>
 
 #include "packager/compile/interface.h"
-#include "packager/nest/batch.h"
-#include "packager/passes/cut.h"
-#include "packager/passes/derive.h"
+#include "packager/nest/facts/batch.h"
+#include "packager/passes/segments/cut.h"
+#include "packager/passes/segments/derive.h"
 #include "schema/audit.h"
 #include "schema/features.h"
 #include "targets/emitter.h"

@@ -18,7 +18,7 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "packager/compile/golden/golden.h"
-#include "packager/compile/variant.h"
+#include "packager/compile/variant/variant.h"
 #include "packager/compile/weights.h"
 #include "packager/container/builder.h"
 #include "packager/ir/context.h"
@@ -37,7 +37,7 @@ struct Program {
 };
 
 // Cuts the programs into parts, runs all passes on every segment, announces their constants and seals `weights`.
-// `progress` counts parts. `for_devices`: programs may run on several devices together, so there are cuts (passes/cut.h).
+// `progress` counts parts. `for_devices`: programs may run on several devices together, so there are cuts (passes/segments/cut.h).
 Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& options = {},
                                const Progress& progress = {}, bool for_devices = false);
 

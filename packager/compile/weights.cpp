@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "packager/container/weight_segments.h"
-#include "packager/passes/pack.h"
+#include "packager/passes/weights/pack.h"
 
 namespace mlc::compile {
 namespace {

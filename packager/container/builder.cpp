@@ -4,7 +4,7 @@
 #include "packager/container/builder_state.h"
 #include "packager/container/output_file.h"
 #include "schema/layout_text.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 #include "signing/envelope.h"
 #include "signing/hash_tree.h"
 

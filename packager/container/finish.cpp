@@ -8,7 +8,7 @@
 #include "packager/container/manifest_encode.h"
 #include "packager/container/zstd_frames.h"
 #include "schema/audit.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::container {

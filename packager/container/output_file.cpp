@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/links.h"
+#include "base/files/links.h"
 #include "schema/format.h"
 
 namespace mlc::container {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/files/unfinished.h"
 #include "base/status.h"
-#include "base/unfinished.h"
 
 namespace mlc::container {
 

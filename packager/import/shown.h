@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "packager/model/model.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::import {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "base/links.h"
+#include "base/files/links.h"
 #include "packager/import/shown.h"
 
 namespace mlc::import {

@@ -128,6 +128,6 @@ bool depends_on(const Expr* e, const Expr* node);  // true if `node` occurs in e
 // The value of an extent for given symbols, with 64-bit overflow and division by zero reported as nullopt.
 std::optional<int64_t> evaluate_extent(const Expr* e, const std::function<std::optional<int64_t>(const Sym*)>& value_of);
 
-std::string to_string(const Expr* e);  // the text form of nest/print.h
+std::string to_string(const Expr* e);  // the text form of nest/text/print.h
 
 }  // namespace mlc::ir

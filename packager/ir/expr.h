@@ -2,7 +2,7 @@
 // expressions of Loop kernels are all made of it. Nodes are immutable, live in a Context and are hash-consed: equal
 // expressions are the same pointer, so common subexpressions need no pass and equality of shapes is identity.
 //
-// Which operations may appear where is a table per level (nest/verify.h, loop/verify.h):
+// Which operations may appear where is a table per level (nest/verify/verify.h, loop/verify.h):
 //   extents        Const Sym and integer arithmetic (plus floating-point arithmetic rounded to an integer)
 //   Nest bodies    everything but Var and the vector operations
 //   Loop           everything but Dim, Fold, Field and the transcendental functions (expanded by passes/expand_math)

@@ -2,13 +2,13 @@
 #include <exception>
 #include <filesystem>
 
-#include "base/regular_file.h"
-#include "packager/lang/ast.h"
+#include "base/files/regular_file.h"
 #include "packager/lang/einsum.h"
-#include "packager/lang/expander.h"
-#include "packager/lang/explain.h"
+#include "packager/lang/expand/expander.h"
+#include "packager/lang/expand/explain.h"
 #include "packager/lang/lang.h"
-#include "packager/lang/parser.h"
+#include "packager/lang/parse/ast.h"
+#include "packager/lang/parse/parser.h"
 #include "packager/lang/texts.h"
 
 namespace mlc::lang {

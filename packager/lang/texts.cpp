@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "packager/nest/uses.h"
+#include "packager/nest/facts/uses.h"
 
 namespace mlc::lang {
 namespace {

@@ -1,4 +1,4 @@
-// Several nests in one kernel (nest/group.h). Blocks of rows go through all of them, one nest after the other, so that what is
+// Several nests in one kernel (nest/facts/group.h). Blocks of rows go through all of them, one nest after the other, so that what is
 // local stays in the cache of a core.
 //
 //   tile of the launch     a point of the outer rows, a range of blocks of the innermost rows
@@ -12,8 +12,8 @@
 #include <set>
 #include <unordered_set>
 
-#include "packager/lower/templates.h"
-#include "packager/nest/contraction.h"
+#include "packager/lower/walk/templates.h"
+#include "packager/nest/facts/contraction.h"
 #include "packager/nest/proc.h"
 
 namespace mlc::lower {

@@ -6,7 +6,7 @@
 // row each row would wait for it, and rows of some hundred elements are over before the next one has begun.
 #include <algorithm>
 
-#include "packager/lower/templates.h"
+#include "packager/lower/walk/templates.h"
 
 namespace mlc::lower {
 

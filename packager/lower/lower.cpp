@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "packager/lower/templates.h"
+#include "packager/lower/walk/templates.h"
 #include "packager/nest/proc.h"
 
 namespace mlc::lower {

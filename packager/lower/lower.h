@@ -17,7 +17,7 @@
 
 #include "base/status.h"
 #include "packager/loop/loop.h"
-#include "packager/nest/group.h"
+#include "packager/nest/facts/group.h"
 #include "packager/nest/nest.h"
 #include "packager/schedule/schedule.h"
 #include "targets/target.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::model {

@@ -3,7 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::model {
 namespace {

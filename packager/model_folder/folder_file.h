@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "base/json.h"
-#include "base/regular_file.h"
+#include "base/files/regular_file.h"
 #include "base/status.h"
+#include "base/text/json.h"
 
 namespace mlc::model_folder {
 

@@ -1,6 +1,6 @@
 // The Nest level: pure arrays over named dims. A Function is a list of statements in order; each writes arrays, and an
 // array is complete after the last statement that writes it. Operator texts expand to this; the interpreter
-// (nest/interpret.h) is its meaning; passes rewrite it; lowering turns each statement (or a fused group) into a kernel.
+// (nest/interpret/interpret.h) is its meaning; passes rewrite it; lowering turns each statement (or a fused group) into a kernel.
 #pragma once
 
 #include <cstdint>

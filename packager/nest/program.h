@@ -1,5 +1,5 @@
 // A function whose sizes the run decides, cut into functions of which each is static once it is called, and the steps
-// that call them. passes/partition.h cuts; plan/plan_builder.h writes.
+// that call them. passes/segments/partition.h cuts; plan/plan_builder.h writes.
 #pragma once
 
 #include <cstdint>

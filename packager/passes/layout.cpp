@@ -21,12 +21,12 @@
 #include <numeric>
 
 #include "packager/ir/broadcast.h"
-#include "packager/nest/contraction.h"
-#include "packager/nest/names.h"
+#include "packager/nest/facts/contraction.h"
 #include "packager/nest/proc.h"
+#include "packager/nest/text/names.h"
 #include "packager/passes/all.h"
-#include "packager/passes/proc_weights.h"
 #include "packager/passes/util.h"
+#include "packager/passes/weights/proc_weights.h"
 
 namespace mlc::passes {
 namespace {

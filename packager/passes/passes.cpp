@@ -5,8 +5,8 @@
 #include <random>
 
 #include "packager/ir/numeric.h"
-#include "packager/nest/interpret.h"
-#include "packager/nest/verify.h"
+#include "packager/nest/interpret/interpret.h"
+#include "packager/nest/verify/verify.h"
 #include "packager/passes/all.h"
 #include "packager/passes/forms/winograd.h"
 #include "packager/passes/util.h"

@@ -21,7 +21,7 @@
 //   group           neighbours that share their rows are marked to run in one launch
 //   prologues       numbers that take less than a launch are computed by each statement that reads them
 //
-// Each is one file and leaves a function that nest/verify.h accepts. `check` interprets the function before and after
+// Each is one file and leaves a function that nest/verify/verify.h accepts. `check` interprets the function before and after
 // every pass on random inputs and fails where the answers differ: for tests and for finding a bad rewrite.
 #pragma once
 

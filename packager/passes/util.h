@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "packager/nest/facts/uses.h"
 #include "packager/nest/nest.h"
-#include "packager/nest/uses.h"
 
 namespace mlc::passes {
 

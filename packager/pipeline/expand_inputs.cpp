@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/counted.h"
-#include "packager/nest/names.h"
+#include "packager/nest/text/names.h"
 #include "packager/pipeline/section_expander.h"
 
 namespace mlc::pipeline {

@@ -5,7 +5,7 @@
 
 #include "base/counted.h"
 #include "base/problems.h"
-#include "packager/nest/names.h"
+#include "packager/nest/text/names.h"
 #include "packager/pipeline/generation.h"
 #include "packager/pipeline/section_expander.h"
 

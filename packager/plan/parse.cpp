@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "packager/ir/text.h"
+#include "packager/ir/text/text.h"
 #include "packager/plan/print.h"
 
 namespace mlc::plan {

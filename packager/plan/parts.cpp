@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "packager/nest/group.h"
-#include "packager/nest/uses.h"
+#include "packager/nest/facts/group.h"
+#include "packager/nest/facts/uses.h"
 
 namespace mlc::plan {
 namespace {

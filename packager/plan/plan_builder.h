@@ -14,7 +14,7 @@
 
 #include "base/status.h"
 #include "packager/loop/loop.h"
-#include "packager/nest/figures.h"
+#include "packager/nest/facts/figures.h"
 #include "packager/nest/program.h"
 #include "packager/plan/parts.h"
 

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "base/byte_cursor.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "packager/text/draft.h"
 #include "packager/text/sentencepiece.h"
 #include "packager/text/unicode.h"

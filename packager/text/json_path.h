@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/json.h"
 #include "base/status.h"
+#include "base/text/json.h"
 
 namespace mlc::text {
 

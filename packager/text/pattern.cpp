@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "schema/text/compiled.h"
 
 namespace mlc::text {

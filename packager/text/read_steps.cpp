@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 #include "packager/text/charsmap.h"
 #include "packager/text/draft.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "packager/text/charsmap.h"
 #include "packager/text/proto.h"
 

@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "base/cli/report.h"
-#include "base/unfinished.h"
+#include "base/files/unfinished.h"
 #include "packager/container/output_file.h"
 #include "registry/engines/kubernetes.h"
 #include "registry/engines/triton.h"
@@ -139,7 +139,7 @@ Result<std::unique_ptr<container::Container>> opened(const std::string& path, co
   return file;
 }
 
-// Those who vouch for the file: they go along, and the servers believe nobody else.
+// The keys that vouch for the file: they go along, and are the only ones that the servers trust.
 Result<std::vector<std::string>> keys_of(const EngineOptions& options, const signing::TrustSet& trust, const signing::Verdict& verdict) {
   if (verdict.trust != signing::Trust::Trusted) {
     const bool is_signed = !verdict.signatures.empty();

@@ -32,7 +32,7 @@ void add_key_mounts(Json& mounts, const Deployed& what) {
   for (size_t i = 0; i < what.keys.size(); ++i) mounts.push_back(file_mount(std::string(kKeyFolder) + "/" + key_file(i), key_file(i)));
 }
 
-// Whole and equal: less than what is asked for never comes, and nobody slows the process down in the middle of a run.
+// Requests equal limits, in whole CPUs: the process gets exactly these, and is not throttled in the middle of a run.
 Json resources(const Deployed& what) {
   const Json amount = {{"cpu", what.cpu}, {"memory", what.memory}};
   return {{"requests", amount}, {"limits", amount}};

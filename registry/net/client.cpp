@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "base/cli/report.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "registry/texts/challenge.h"
 
 namespace mlc::registry {

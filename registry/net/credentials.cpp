@@ -12,10 +12,10 @@
 #include <cstring>
 #include <vector>
 
-#include "base/base64.h"
 #include "base/cli/report.h"
-#include "base/json.h"
-#include "signing/file.h"
+#include "base/text/base64.h"
+#include "base/text/json.h"
+#include "signing/files/file.h"
 
 extern char** environ;
 

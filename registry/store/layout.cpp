@@ -9,7 +9,7 @@
 #include "base/cli/report.h"
 #include "packager/container/output_file.h"
 #include "runtime/container/source.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 
 namespace mlc::registry {
 namespace {

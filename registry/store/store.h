@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files/unfinished.h"
 #include "base/status.h"
-#include "base/unfinished.h"
 #include "registry/net/client.h"
 #include "registry/texts/manifest.h"
 #include "registry/texts/reference.h"

@@ -2,7 +2,7 @@
 
 #include "base/cli/json_tree.h"
 #include "base/cli/report.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace mlc::registry {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "base/cli/report.h"
+#include "runtime/cli/inputs/program_io.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
-#include "runtime/cli/program_io.h"
 #include "runtime/isolation/passed_lines.h"
 #include "runtime/trust/trust_command.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/cli/report.h"
-#include "base/unfinished.h"
-#include "base/windows_text.h"
+#include "base/files/unfinished.h"
+#include "base/system/windows_text.h"
 #include "runtime/cli/tune/remember.h"
 #include "runtime/isolation/child_answer.h"
 

@@ -5,7 +5,7 @@
 #include "base/byte_cursor.h"
 #include "base/compose.h"
 #include "runtime/container/allocate.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::container {

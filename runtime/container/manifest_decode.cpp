@@ -5,7 +5,7 @@
 
 #include "base/compose.h"
 #include "schema/generated/manifest_generated.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::container {
 namespace {

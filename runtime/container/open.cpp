@@ -10,7 +10,7 @@
 #include "runtime/container/manifest_decode.h"
 #include "runtime/container/state.h"
 #include "schema/audit.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::container {

@@ -13,7 +13,7 @@
 #include "runtime/memory/aligned_block.h"
 #include "schema/manifest.h"
 #include "schema/placement.h"
-#include "schema/tiling.h"
+#include "schema/validate/tiling.h"
 
 namespace mlc::container {
 

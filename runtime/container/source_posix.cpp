@@ -9,7 +9,7 @@
 
 #include "base/compose.h"
 #include "runtime/container/source.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 
 namespace mlc::container {
 namespace {

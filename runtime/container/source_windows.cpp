@@ -8,8 +8,8 @@
 #include <mutex>
 
 #include "base/compose.h"
-#include "base/windows_rights.h"
-#include "base/windows_text.h"
+#include "base/system/windows_rights.h"
+#include "base/system/windows_text.h"
 #include "runtime/container/source.h"
 
 namespace mlc::container {

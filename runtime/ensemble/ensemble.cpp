@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "runtime/plan/memory_budget.h"
 
 namespace mlc::ensemble {

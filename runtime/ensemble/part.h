@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runtime/device.h"
-#include "runtime/plan/executor.h"
+#include "runtime/plan/execute/executor.h"
 
 namespace mlc::ensemble {
 

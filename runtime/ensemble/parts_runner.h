@@ -16,7 +16,7 @@
 
 #include "runtime/ensemble/ensemble.h"
 #include "runtime/ensemble/rows.h"
-#include "runtime/plan/segment_runner.h"
+#include "runtime/plan/execute/segment_runner.h"
 #include "runtime/threads/worker_pool.h"
 
 namespace mlc::ensemble {

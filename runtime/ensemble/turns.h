@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "base/futex.h"
+#include "base/system/futex.h"
 
 namespace mlc::ensemble {
 

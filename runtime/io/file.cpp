@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/file_calls.h"
-#include "base/links.h"
+#include "base/files/file_calls.h"
+#include "base/files/links.h"
 
 namespace mlc::io {
 namespace {

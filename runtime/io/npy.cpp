@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/byte_cursor.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace mlc::io {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <type_traits>
 
-#include "base/shared_library.h"
+#include "base/system/shared_library.h"
 
 namespace mlc::io {
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "base/windows_text.h"
+#include "base/system/windows_text.h"
 #include "runtime/memory/code_memory.h"
 
 namespace mlc {

@@ -1,7 +1,7 @@
 // Detections as answers, and pictures that show them.
 #include <cmath>
 
-#include "runtime/io/image.h"
+#include "runtime/io/picture/image.h"
 #include "runtime/pipeline/drawing.h"
 #include "runtime/pipeline/host_steps.h"
 

@@ -4,8 +4,8 @@
 #include <bit>
 #include <cmath>
 
-#include "runtime/io/image.h"
-#include "runtime/io/sound.h"
+#include "runtime/io/picture/image.h"
+#include "runtime/io/sound/sound.h"
 #include "runtime/pipeline/page/cut_pictures.h"
 #include "runtime/pipeline/scores.h"
 #include "schema/pipeline/lines.h"

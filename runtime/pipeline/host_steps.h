@@ -4,7 +4,7 @@
 #include <span>
 
 #include "runtime/io/limits.h"
-#include "runtime/io/wav.h"
+#include "runtime/io/sound/wav.h"
 #include "runtime/pipeline/answer_budget.h"
 #include "runtime/pipeline/answers.h"
 #include "schema/pipeline/steps.h"

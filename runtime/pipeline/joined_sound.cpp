@@ -1,7 +1,7 @@
 #include "runtime/pipeline/joined_sound.h"
 
 #include "base/counted.h"
-#include "runtime/io/wav.h"
+#include "runtime/io/sound/wav.h"
 
 namespace mlc::pipeline {
 

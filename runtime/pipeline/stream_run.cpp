@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/counted.h"
-#include "runtime/io/wav.h"
+#include "runtime/io/sound/wav.h"
 #include "runtime/pipeline/joined_sound.h"
 
 namespace mlc::pipeline {

@@ -15,7 +15,7 @@
 #include "base/checked.h"
 #include "base/dtype.h"
 #include "base/status.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "schema/format.h"
 #include "schema/steps.h"
 

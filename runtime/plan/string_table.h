@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/siphash.h"
+#include "base/system/siphash.h"
 #include "base/work_meter.h"
 #include "runtime/plan/value.h"
 

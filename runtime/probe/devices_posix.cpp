@@ -14,9 +14,9 @@
 #include <cstring>
 #include <span>
 
-#include "base/clock.h"
 #include "base/compose.h"
 #include "base/on_exit.h"
+#include "base/system/clock.h"
 #include "runtime/probe/devices.h"
 
 extern char** environ;

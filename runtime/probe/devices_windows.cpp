@@ -5,9 +5,9 @@
 #include <array>
 #include <memory>
 
-#include "base/clock.h"
 #include "base/compose.h"
-#include "base/windows_text.h"
+#include "base/system/clock.h"
+#include "base/system/windows_text.h"
 #include "runtime/probe/devices.h"
 
 namespace mlc::probe {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/compose.h"
-#include "base/windows_text.h"
+#include "base/system/windows_text.h"
 #include "runtime/memory/code_memory.h"
 #include "runtime/probe/native.h"
 #include "runtime/probe/probe.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "runtime/io/image.h"
+#include "runtime/io/picture/image.h"
 
 namespace mlc::services {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "runtime/text/normalize.h"
 
 namespace mlc::text {

@@ -1,6 +1,6 @@
 #include "runtime/text/encode.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "runtime/text/finish.h"
 #include "runtime/text/workspace.h"
 

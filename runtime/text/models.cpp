@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace mlc::text {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <new>
 
-#include "base/futex.h"
+#include "base/system/futex.h"
 #include "runtime/threads/affinity.h"
 
 namespace mlc {

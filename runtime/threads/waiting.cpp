@@ -1,7 +1,7 @@
 #include "runtime/threads/waiting.h"
 
-#include "base/clock.h"
-#include "base/futex.h"
+#include "base/system/clock.h"
+#include "base/system/futex.h"
 
 namespace mlc {
 namespace {

@@ -5,8 +5,8 @@
 #include <new>
 #include <string>
 
-#include "base/clock.h"
 #include "base/compose.h"
+#include "base/system/clock.h"
 #include "runtime/threads/affinity.h"
 #include "runtime/threads/forks.h"
 #include "runtime/threads/team.h"

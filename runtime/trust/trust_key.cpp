@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "runtime/container/container.h"
 #include "signing/keys.h"
 #include "signing/policy.h"

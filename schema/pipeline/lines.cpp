@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace mlc::pipeline {
 

@@ -12,8 +12,8 @@
 #include <optional>
 #include <string_view>
 
-#include "base/json.h"
 #include "base/status.h"
+#include "base/text/json.h"
 #include "schema/pipeline/steps.h"
 
 namespace mlc::pipeline {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
-#include "base/nearest_name.h"
+#include "base/text/json.h"
+#include "base/text/nearest_name.h"
 #include "schema/pipeline/pipeline.h"
 
 namespace mlc::pipeline {

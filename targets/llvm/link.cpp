@@ -10,7 +10,7 @@
 #include <optional>
 #include <system_error>
 
-#include "base/unfinished.h"
+#include "base/files/unfinished.h"
 
 LLD_HAS_DRIVER(elf)
 

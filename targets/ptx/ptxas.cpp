@@ -14,8 +14,8 @@
 #include <cstring>
 #include <optional>
 
-#include "base/clock.h"
 #include "base/compose.h"
+#include "base/system/clock.h"
 
 namespace mlc::targets::ptx {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "packager/model/model.h"
-#include "packager/nest/tensor.h"
+#include "packager/nest/evaluate/tensor.h"
 
 namespace mlc::conformance {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "tests/conformance/outcome.h"
+#include "tests/conformance/run/outcome.h"
 
 namespace mlc::conformance {
 

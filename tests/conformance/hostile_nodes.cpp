@@ -23,7 +23,7 @@
 #include "packager/import/onnx.h"
 #include "tests/conformance/case.h"
 #include "tests/conformance/mutate.h"
-#include "tests/conformance/process_pool.h"
+#include "tests/conformance/run/process_pool.h"
 
 namespace mlc::conformance {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "packager/compile/expand.h"
 #include "packager/import/onnx.h"
-#include "packager/nest/print.h"
-#include "packager/nest/verify.h"
+#include "packager/nest/text/print.h"
+#include "packager/nest/verify/verify.h"
 
 namespace mlc::conformance {
 namespace {

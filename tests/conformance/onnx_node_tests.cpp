@@ -8,11 +8,11 @@
 
 #include "targets/target.h"
 #include "tests/conformance/expected.h"
-#include "tests/conformance/known_devices.h"
 #include "tests/conformance/model_tool.h"
 #include "tests/conformance/paths.h"
-#include "tests/conformance/process_pool.h"
 #include "tests/conformance/results.h"
+#include "tests/conformance/run/known_devices.h"
+#include "tests/conformance/run/process_pool.h"
 #include "tests/conformance/run_case.h"
 
 namespace mlc::conformance {

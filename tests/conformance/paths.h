@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "tests/conformance/outcome.h"
+#include "tests/conformance/run/outcome.h"
 
 namespace mlc::conformance {
 

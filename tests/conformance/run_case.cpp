@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <optional>
 
-#include "packager/nest/print.h"
-#include "tests/conformance/answers.h"
+#include "packager/nest/text/print.h"
+#include "tests/conformance/run/answers.h"
 #include "tests/conformance/verdict.h"
 
 namespace mlc::conformance {

@@ -8,7 +8,7 @@
 
 #include "packager/lang/lang.h"
 #include "tests/conformance/case.h"
-#include "tests/conformance/outcome.h"
+#include "tests/conformance/run/outcome.h"
 
 namespace mlc::conformance {
 

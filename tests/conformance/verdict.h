@@ -5,7 +5,7 @@
 
 #include "tests/conformance/case.h"
 #include "tests/conformance/known_differences.h"
-#include "tests/conformance/outcome.h"
+#include "tests/conformance/run/outcome.h"
 
 namespace mlc::conformance {
 

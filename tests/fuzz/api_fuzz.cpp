@@ -1,6 +1,6 @@
 // libs: mlrt_gpu mlc_container_reader mlc_container_writer
 // Whole unsigned containers through the C API, as an application with default options would run them: the input is a
-// choice of a container of the folder $MLC_FUZZ_CONTAINERS (a byte) and edits of it (tests/support/container_mutation.h). Its last bytes
+// choice of a container of the folder $MLC_FUZZ_CONTAINERS (a byte) and edits of it (tests/support/containers/container_mutation.h). Its last bytes
 // are an array of DLPack as well, which becomes the first input of a run of the first container.
 // Property: every call answers; an error has a sentence; a run that succeeds gives outputs that can be read to their end; an array belongs
 // to one who deletes it once.
@@ -13,10 +13,10 @@
 #include <iterator>
 #include <memory>
 
-#include "runtime/api/dlpack.h"
+#include "runtime/api/devices/dlpack.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/sized.h"
-#include "tests/support/container_mutation.h"
+#include "tests/support/containers/container_mutation.h"
 
 namespace {
 

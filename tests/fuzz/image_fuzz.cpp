@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "runtime/io/image.h"
+#include "runtime/io/picture/image.h"
 #include "tests/fuzz/heap_peak.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

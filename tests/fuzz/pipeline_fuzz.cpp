@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "packager/text/compile_tokenizer.h"
-#include "runtime/io/image.h"
+#include "runtime/io/picture/image.h"
 #include "runtime/pipeline/host_pipeline.h"
 #include "runtime/pipeline/host_steps.h"
 #include "schema/pipeline/lines.h"

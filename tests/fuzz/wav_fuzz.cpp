@@ -3,7 +3,7 @@
 // may be.
 #include <cstdlib>
 
-#include "runtime/io/sound.h"
+#include "runtime/io/sound/sound.h"
 #include "tests/fuzz/heap_peak.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

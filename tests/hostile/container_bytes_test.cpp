@@ -3,7 +3,7 @@
 // crash, nothing may be accepted, and the message must say where the damage is.
 #include <doctest/doctest.h>
 
-#include "tests/support/bad_container.h"
+#include "tests/support/containers/bad_container.h"
 
 using namespace mlc;
 using namespace mlc::container;

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "runtime/container/source.h"
-#include "tests/support/bad_container.h"
+#include "tests/support/containers/bad_container.h"
 
 using namespace mlc;
 using namespace mlc::container;

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "schema/placement.h"
-#include "tests/support/bad_container.h"
+#include "tests/support/containers/bad_container.h"
 
 using namespace mlc;
 using namespace mlc::container;

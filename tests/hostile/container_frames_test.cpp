@@ -6,7 +6,7 @@
 #include "packager/container/zstd_frames.h"
 #include "runtime/container/zstd_frames.h"
 #include "signing/hash_tree.h"
-#include "tests/support/bad_container.h"
+#include "tests/support/containers/bad_container.h"
 
 using namespace mlc;
 using namespace mlc::container;

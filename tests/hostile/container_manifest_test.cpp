@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "schema/audit.h"
-#include "tests/support/bad_container.h"
+#include "tests/support/containers/bad_container.h"
 
 using namespace mlc;
 using namespace mlc::container;

@@ -10,7 +10,7 @@
 #include <new>
 
 #include "schema/generated/manifest_generated.h"
-#include "tests/support/bad_container.h"
+#include "tests/support/containers/bad_container.h"
 
 using namespace mlc;
 using namespace mlc::container;

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/bad_container.h"
-#include "tests/support/container_script.h"
+#include "tests/support/containers/bad_container.h"
+#include "tests/support/containers/container_script.h"
 #include "tests/support/source_path.h"
 
 using namespace mlc;

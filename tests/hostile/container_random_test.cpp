@@ -2,7 +2,7 @@
 // The fuzzer's inputs without the fuzzer: seeded, so that a failure can be repeated (MLC_SEED, MLC_RUNS).
 #include <doctest/doctest.h>
 
-#include "tests/support/container_script.h"
+#include "tests/support/containers/container_script.h"
 
 using namespace mlc;
 using namespace mlc::test;

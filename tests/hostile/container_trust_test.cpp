@@ -3,7 +3,7 @@
 // parser would survive tells which of the two came first.
 #include <doctest/doctest.h>
 
-#include "tests/support/bad_container.h"
+#include "tests/support/containers/bad_container.h"
 
 using namespace mlc;
 using namespace mlc::container;

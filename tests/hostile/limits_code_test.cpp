@@ -14,8 +14,8 @@
 #include "runtime/plan/plan.h"
 #include "schema/gpu_module.h"
 #include "schema/portable_code.h"
+#include "tests/support/containers/plan_maker.h"
 #include "tests/support/limits.h"
-#include "tests/support/plan_maker.h"
 #include "tests/support/test_modules.h"
 
 using namespace mlc;

@@ -8,8 +8,8 @@
 #include "runtime/container/header.h"
 #include "runtime/container/manifest_decode.h"
 #include "schema/layout_text.h"
-#include "schema/validate.h"
-#include "tests/support/bad_container.h"
+#include "schema/validate/validate.h"
+#include "tests/support/containers/bad_container.h"
 #include "tests/support/limits.h"
 
 using namespace mlc;

@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "tests/support/container_mutation.h"
+#include "tests/support/containers/container_mutation.h"
 
 int main(int argc, char** argv) {
   if (argc != 5) {

@@ -70,6 +70,21 @@ def arrows_between_units(sources):
     return graph
 
 
+def arrows_between_folders(sources):
+    """Of folders inside of the same library; a folder and what is inside of it are one."""
+    graph = {}
+    for source in sources:
+        if source.within(*rules.TESTS):
+            continue
+        here = source.path.rsplit("/", 1)[0]
+        for target, line in source.own:
+            there = target.rsplit("/", 1)[0]
+            nested = (here + "/").startswith(there + "/") or (there + "/").startswith(here + "/")
+            if not nested and unit(target) == unit(source.path) and (here, there) not in rules.FOLDERS_IN_CIRCLES:
+                graph.setdefault(here, {}).setdefault(there, f"{source.path}:{line}")
+    return graph
+
+
 def check_cycles(graph):
     """A layer is right if a linker that reads each library once would accept it."""
     done, reported = set(), set()
@@ -179,6 +194,20 @@ def check_readmes():
             findings.append(f"{name}/: no README.md")
 
 
+def check_full_folders(sources):
+    """A folder that needs a table of contents is asking to be several."""
+    count = {}
+    for source in sources:
+        if source.path.endswith((".h", ".hpp", ".cpp")) and "_generated" not in source.path:
+            folder = source.path.rsplit("/", 1)[0] + "/"
+            count[folder] = count.get(folder, 0) + 1
+    for folder, number in count.items():
+        if number > rules.MOST_SOURCES and folder not in rules.FULL_FOLDERS:
+            findings.append(f"{folder}: {number} sources, at most {rules.MOST_SOURCES} are a folder: divide it by subject")
+        elif number <= rules.MOST_SOURCES and folder in rules.FULL_FOLDERS:
+            findings.append(f"{folder}: {number} sources, it needs no place in FULL_FOLDERS")
+
+
 def report_long_files(sources):
     for source in sources:
         lines = source.text.count("\n")
@@ -235,6 +264,8 @@ def main():
     check_words(all_sources(rules.COMMENTED))
     check_joined_tests(sources)
     check_cycles(graph)
+    check_cycles(arrows_between_folders(sources))
+    check_full_folders(sources)
     check_flags()
     check_readmes()
     report_long_files(sources)

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "packager/nest/tensor.h"
+#include "packager/nest/evaluate/tensor.h"
 
 namespace mlc::random_graphs {
 

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "packager/nest/tensor.h"
+#include "packager/nest/evaluate/tensor.h"
 #include "tests/random/rng.h"
 
 namespace mlc::random_graphs {

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "packager/import/onnx.h"
-#include "tests/conformance/answers.h"
-#include "tests/conformance/process_pool.h"
+#include "tests/conformance/run/answers.h"
+#include "tests/conformance/run/process_pool.h"
 
 namespace mlc::random_graphs {
 namespace {

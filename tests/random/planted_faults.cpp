@@ -6,10 +6,10 @@
 #include <set>
 #include <thread>
 
-#include "tests/conformance/answers.h"
-#include "tests/conformance/interpret_kernels.h"
 #include "tests/conformance/paths.h"
-#include "tests/conformance/process_pool.h"
+#include "tests/conformance/run/answers.h"
+#include "tests/conformance/run/interpret_kernels.h"
+#include "tests/conformance/run/process_pool.h"
 #include "tests/random/generate.h"
 #include "tests/random/plant.h"
 #include "tests/random/rng.h"

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "tests/conformance/paths.h"
-#include "tests/conformance/process_pool.h"
+#include "tests/conformance/run/process_pool.h"
 #include "tests/random/generate.h"
 #include "tests/random/idioms.h"
 #include "tests/random/minimise.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "packager/lang/lang.h"
-#include "packager/nest/tensor.h"
-#include "tests/conformance/answers.h"
+#include "packager/nest/evaluate/tensor.h"
+#include "tests/conformance/run/answers.h"
 
 namespace mlc::random_graphs {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "packager/plan/text.h"
-#include "runtime/plan/device_runner.h"
+#include "runtime/plan/device/device_runner.h"
 #include "tests/support/fake_device.h"
 
 namespace mlc::exec::test_rig {

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <string>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace mlc::test {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "packager/ir/text.h"
-#include "packager/nest/print.h"
+#include "packager/ir/text/text.h"
+#include "packager/nest/text/print.h"
 
 namespace mlc::nest {
 namespace {

@@ -1,4 +1,4 @@
-// Reads the text form of Nest functions (packager/nest/print.h).
+// Reads the text form of Nest functions (packager/nest/text/print.h).
 #pragma once
 
 #include <functional>

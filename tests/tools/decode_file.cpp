@@ -7,10 +7,10 @@
 #include <string>
 
 #include "runtime/io/file.h"
-#include "runtime/io/image.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/npz.h"
-#include "runtime/io/sound.h"
+#include "runtime/io/picture/image.h"
+#include "runtime/io/sound/sound.h"
 
 using namespace mlc;
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/api/dlpack.h"
+#include "runtime/api/devices/dlpack.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/sized.h"
 

@@ -1,11 +1,11 @@
 // plan_container OUT PLAN [--module FILE] [--weights FILE] [--pipeline FILE] [--feature NAME]...: writes an unsigned container
 // with nothing but a portable variant, from a plan in text form and, if the plan launches any, the portable module with its
-// kernels (tests/support/plan_container.h). Nothing of it is checked: it is for files that an enemy would make.
+// kernels (tests/support/containers/plan_container.h). Nothing of it is checked: it is for files that an enemy would make.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 
-#include "tests/support/plan_container.h"
+#include "tests/support/containers/plan_container.h"
 
 using namespace mlc;
 

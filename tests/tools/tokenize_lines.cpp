@@ -14,7 +14,7 @@
 #include <map>
 #include <string>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "packager/text/compile_tokenizer.h"
 #include "runtime/text/decode.h"
 #include "runtime/text/encode.h"

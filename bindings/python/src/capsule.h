@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "errors.h"
-#include "runtime/api/dlpack.h"
+#include "runtime/api/devices/dlpack.h"
 
 namespace mlrt {
 

@@ -3,11 +3,11 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "packager/cli/attest/statements.h"
 #include "packager/cli/container_file.h"
 #include "signing/bundle.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 #include "signing/user_key.h"
 
 namespace mlc::cli {

@@ -1,8 +1,8 @@
 #include "packager/cli/attest/bundle_check.h"
 
 #include "base/counted.h"
-#include "base/json.h"
-#include "base/shell_word.h"
+#include "base/text/json.h"
+#include "base/text/shell_word.h"
 #include "packager/cli/attest/statements.h"
 #include "signing/envelope.h"
 

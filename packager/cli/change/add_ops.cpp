@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/unfinished.h"
+#include "base/files/unfinished.h"
 #include "packager/cli/change/stored.h"
 #include "packager/cli/change/thin_ops.h"
 #include "packager/container/manifest_encode.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 #include "signing/envelope.h"
 #include "targets/target.h"
 

@@ -11,10 +11,10 @@
 #include "packager/cli/change/relabel_ops.h"
 #include "packager/cli/change/thin_ops.h"
 #include "packager/cli/change/upgrade_ops.h"
+#include "packager/cli/inspect/size_ops.h"
 #include "packager/cli/inspect_json.h"
 #include "packager/cli/model_flags.h"
-#include "packager/cli/size_ops.h"
-#include "packager/compile/code_cache.h"
+#include "packager/compile/cache/code_cache.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::cli {

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <memory>
 
-#include "base/links.h"
-#include "base/shell_word.h"
+#include "base/files/links.h"
+#include "base/text/shell_word.h"
 #include "packager/cli/change/delta_parts.h"
 #include "packager/cli/container_file.h"
 #include "packager/delta/patch.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/byte_cursor.h"
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "schema/placement.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::cli {
 namespace {

@@ -7,13 +7,13 @@
 #include <fstream>
 #include <map>
 
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "packager/cli/container_file.h"
 #include "packager/cli/extract/dense_elements.h"
 #include "packager/compile/stored_program.h"
 #include "packager/import/references.h"
 #include "schema/layout_text.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::cli {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "base/unfinished.h"
+#include "base/files/unfinished.h"
 #include "packager/cli/model_flags.h"
 
 namespace mlc::cli {

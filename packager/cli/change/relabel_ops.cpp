@@ -6,13 +6,13 @@
 #include <map>
 #include <set>
 
-#include "base/links.h"
+#include "base/files/links.h"
+#include "base/files/regular_file.h"
 #include "base/problems.h"
-#include "base/regular_file.h"
 #include "packager/cli/change/same_programs.h"
 #include "schema/pipeline/lines.h"
 #include "schema/pipeline/pipeline.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::cli {
 namespace {

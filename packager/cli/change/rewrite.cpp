@@ -5,9 +5,9 @@
 #include <map>
 #include <tuple>
 
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "packager/cli/change/stored.h"
-#include "packager/cli/signing_ops.h"
+#include "packager/cli/keys/signing_ops.h"
 #include "runtime/container/header.h"
 #include "signing/envelope.h"
 #include "signing/policy.h"

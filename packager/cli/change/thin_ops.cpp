@@ -4,11 +4,11 @@
 #include <map>
 #include <set>
 
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "packager/cli/change/stored.h"
 #include "packager/cli/container_file.h"
 #include "packager/container/kept_segments.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 #include "signing/envelope.h"
 #include "signing/hash_tree.h"
 

@@ -1,6 +1,6 @@
 #include "packager/cli/change/upgrade_ops.h"
 
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "packager/container/manifest_encode.h"
 
 namespace mlc::cli {

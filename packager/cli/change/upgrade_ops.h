@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "packager/cli/build/self_test.h"
 #include "packager/cli/change/rewrite.h"
-#include "packager/cli/self_test.h"
 
 namespace mlc::cli {
 

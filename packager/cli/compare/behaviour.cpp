@@ -13,9 +13,9 @@
 #include "packager/cli/library.h"
 #include "packager/cli/look.h"
 #include "packager/compile/interface_text.h"
-#include "runtime/api/golden.h"
+#include "runtime/api/session/golden.h"
 #include "runtime/isolation/child_answer.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 #include "signing/hash_tree.h"
 #include "signing/policy.h"
 

@@ -9,8 +9,8 @@
 
 #include "base/counted.h"
 #include "packager/cli/compare/diff_parts.h"
-#include "packager/cli/inspect_ops.h"
-#include "packager/cli/size_ops.h"
+#include "packager/cli/inspect/inspect_ops.h"
+#include "packager/cli/inspect/size_ops.h"
 #include "packager/compile/interface_text.h"
 
 namespace mlc::cli {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "packager/cli/inspect_ops.h"
+#include "packager/cli/inspect/inspect_ops.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::cli {

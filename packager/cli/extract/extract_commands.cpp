@@ -5,7 +5,7 @@
 #include "base/cli/report.h"
 #include "base/counted.h"
 #include "packager/cli/extract/extract_ops.h"
-#include "packager/cli/size_ops.h"
+#include "packager/cli/inspect/size_ops.h"
 
 namespace mlc::cli {
 namespace {

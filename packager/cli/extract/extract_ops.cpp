@@ -6,13 +6,13 @@
 #include <memory>
 #include <set>
 
-#include "base/shell_word.h"
+#include "base/text/shell_word.h"
 #include "packager/cli/container_file.h"
 #include "packager/cli/extract/dense_elements.h"
 #include "packager/cli/inspect_json.h"
 #include "packager/container/output_file.h"
 #include "runtime/io/npz.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::cli {
 namespace {

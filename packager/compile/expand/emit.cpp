@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "packager/ir/numeric.h"
-#include "packager/nest/names.h"
+#include "packager/nest/text/names.h"
 
 namespace mlc::compile {
 

@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "packager/compile/expand/graph_expander.h"
 #include "packager/ir/numeric.h"
-#include "packager/nest/names.h"
+#include "packager/nest/text/names.h"
 
 namespace mlc::compile {
 namespace {

@@ -1,4 +1,4 @@
-// Patterns to tables of states (base/text.h: accepts) that take bytes of UTF-8. The syntax is that of RE2 as far as it
+// Patterns to tables of states (base/text/text.h: accepts) that take bytes of UTF-8. The syntax is that of RE2 as far as it
 // says something about whole texts: literals, escapes (\d \w \s \D \W \S \t \n \r \f \v \a \xHH \x{H...} \Q...\E), `.`,
 // classes with ranges, escapes and [:names:], groups (capturing, (?:...), (?P<name>...), flags i and s), | * + ? {m,n}
 // and their lazy forms, ^ $ \A \z \b \B. Anything else (Unicode classes, say) is Unsupported.

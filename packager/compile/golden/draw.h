@@ -2,7 +2,7 @@
 #pragma once
 
 #include "packager/compile/golden/value_bounds.h"
-#include "packager/nest/tensor.h"
+#include "packager/nest/evaluate/tensor.h"
 
 namespace mlc::compile {
 

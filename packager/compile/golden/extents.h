@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "packager/compile/golden/value_bounds.h"
-#include "packager/nest/interpret.h"
+#include "packager/nest/interpret/interpret.h"
 
 namespace mlc::compile {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/nearest_name.h"
+#include "base/text/nearest_name.h"
 
 namespace mlc::compile {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "packager/compile/golden/value_bounds.h"
 #include "packager/container/builder.h"
-#include "packager/nest/interpret.h"
+#include "packager/nest/interpret/interpret.h"
 
 namespace mlc::compile {
 

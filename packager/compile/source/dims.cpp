@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "base/counted.h"
-#include "base/nearest_name.h"
+#include "base/text/nearest_name.h"
 #include "packager/compile/expand.h"
 #include "packager/model/verify.h"
 

@@ -4,14 +4,14 @@
 #include <filesystem>
 #include <span>
 
-#include "base/links.h"
+#include "base/files/links.h"
+#include "base/files/regular_file.h"
 #include "base/problems.h"
-#include "base/regular_file.h"
 #include "packager/pipeline/check_lists.h"
 #include "packager/pipeline/expand_pipeline.h"
 #include "packager/pipeline/golden_texts.h"
 #include "packager/text/compile_tokenizer.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::compile {
 namespace {

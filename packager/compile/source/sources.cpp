@@ -5,11 +5,11 @@
 #include <fstream>
 #include <span>
 
-#include "base/links.h"
+#include "base/files/links.h"
 #include "base/problems.h"
 #include "packager/import/mapping.h"
 #include "packager/import/onnx.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 namespace mlc::compile {
 namespace {

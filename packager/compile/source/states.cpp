@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/checked.h"
-#include "packager/nest/print.h"
+#include "packager/nest/text/print.h"
 #include "packager/pipeline/port_patterns.h"
 
 namespace mlc::compile {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <unordered_set>
 
-#include "packager/nest/contraction.h"
+#include "packager/nest/facts/contraction.h"
 
 namespace mlc::passes {
 namespace {

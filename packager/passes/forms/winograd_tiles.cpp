@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "packager/nest/names.h"
+#include "packager/nest/text/names.h"
 #include "packager/passes/forms/transforms.h"
 
 namespace mlc::passes {

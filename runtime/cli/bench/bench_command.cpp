@@ -9,11 +9,11 @@
 #include "runtime/cli/bench/bench_measure.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
-#include "runtime/cli/duration.h"
+#include "runtime/cli/answers/duration.h"
 #include "runtime/cli/bench/environment.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
-#include "runtime/cli/program_io.h"
+#include "runtime/cli/inputs/program_io.h"
 #include "runtime/cli/system.h"
 #include "runtime/probe/probe.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/counted.h"
-#include "runtime/cli/made_up.h"
+#include "runtime/cli/inputs/made_up.h"
 #include "runtime/io/input_spec.h"
 
 namespace mlc::cli {

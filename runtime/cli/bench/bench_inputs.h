@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/cli/report.h"
-#include "runtime/cli/program_io.h"
+#include "runtime/cli/inputs/program_io.h"
 
 namespace mlc::cli {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cli/inputs/program_io.h"
 #include "runtime/cli/options.h"
-#include "runtime/cli/program_io.h"
 
 namespace mlc::cli {
 

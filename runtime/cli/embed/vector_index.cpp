@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "runtime/io/input_spec.h"
 #include "runtime/io/npz.h"
 

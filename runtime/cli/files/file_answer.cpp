@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "base/counted.h"
-#include "base/file_calls.h"
-#include "runtime/cli/answers.h"
+#include "base/files/file_calls.h"
+#include "runtime/cli/answers/answers.h"
 #include "runtime/isolation/child_answer.h"
 
 namespace mlc::cli {

@@ -7,8 +7,8 @@
 
 #include "base/cli/report.h"
 #include "runtime/cli/files/file_list.h"
+#include "runtime/cli/inputs/program_io.h"
 #include "runtime/cli/options.h"
-#include "runtime/cli/program_io.h"
 
 namespace mlc::cli {
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/cli/report.h"
-#include "base/file_calls.h"
+#include "base/files/file_calls.h"
 #include "runtime/io/file.h"
 
 namespace mlc::cli {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "signing/file.h"
+#include "signing/files/file.h"
 
 namespace mlc::cli {
 

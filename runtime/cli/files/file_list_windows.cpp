@@ -8,8 +8,8 @@
 #include <cstring>
 #include <memory>
 
-#include "base/file_calls.h"
-#include "base/windows_text.h"
+#include "base/files/file_calls.h"
+#include "base/system/windows_text.h"
 #include "runtime/cli/files/file_list.h"
 
 namespace mlc::cli {

@@ -10,9 +10,9 @@
 
 #include "base/counted.h"
 #include "base/cli/report.h"
-#include "base/file_calls.h"
+#include "base/files/file_calls.h"
 #include "runtime/cli/crash.h"
-#include "runtime/cli/duration.h"
+#include "runtime/cli/answers/duration.h"
 #include "runtime/cli/files/file_answer.h"
 #include "runtime/cli/files/file_list.h"
 #include "runtime/cli/files/overlap.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/json.h"
-#include "base/regular_file.h"
+#include "base/files/regular_file.h"
+#include "base/text/json.h"
 #include "schema/features.h"
 
 namespace mlc::cli {

@@ -11,7 +11,7 @@
 #include "runtime/cli/profile/ceilings.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
-#include "runtime/cli/duration.h"
+#include "runtime/cli/answers/duration.h"
 #include "runtime/cli/bench/environment.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "runtime/cli/answers.h"
+#include "runtime/cli/answers/answers.h"
 #include "runtime/cli/stream/stream_sound.h"
 #include "runtime/pipeline/joined_sound.h"
 #include "runtime/pipeline/stream_run.h"

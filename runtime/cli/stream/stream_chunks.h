@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/cli/report.h"
+#include "runtime/cli/inputs/program_io.h"
 #include "runtime/cli/isolation.h"
-#include "runtime/cli/program_io.h"
 
 namespace mlc::cli {
 

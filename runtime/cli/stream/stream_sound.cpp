@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/counted.h"
-#include "runtime/io/wav_start.h"
+#include "runtime/io/sound/wav_start.h"
 #include "runtime/pipeline/host_steps.h"
 
 namespace mlc::cli {

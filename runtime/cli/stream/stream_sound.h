@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/io/file.h"
-#include "runtime/io/pcm.h"
+#include "runtime/io/sound/pcm.h"
 #include "runtime/io/tensor.h"
 #include "schema/pipeline/pipeline.h"
 

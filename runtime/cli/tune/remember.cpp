@@ -3,8 +3,8 @@
 #include <functional>
 
 #include "runtime/probe/probe.h"
-#include "signing/file.h"
-#include "signing/owned_file.h"
+#include "signing/files/file.h"
+#include "signing/files/owned_file.h"
 #include "signing/user_key.h"
 
 namespace mlc::cli {

@@ -1,5 +1,5 @@
 // Comparing what a variant answers with what was recorded.
-#include "runtime/api/golden.h"
+#include "runtime/api/session/golden.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Pools that the application makes, and which CPUs they are made of.
-#include "runtime/api/pool.h"
+#include "runtime/api/session/pool.h"
 
 #include <sched.h>
 

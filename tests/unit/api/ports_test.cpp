@@ -5,7 +5,7 @@
 
 #include "runtime/api/mlc.h"
 #include "runtime/api/sized.h"
-#include "tests/support/plan_container.h"
+#include "tests/support/containers/plan_container.h"
 
 using namespace mlc;
 using format::DimRef;

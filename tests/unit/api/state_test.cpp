@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/api/state_bytes.h"
+#include "runtime/api/session/state_bytes.h"
 #include "tests/support/api_sample.h"
 
 using namespace mlc;

@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "runtime/api/mlc.h"
+#include "runtime/api/session/untrusted.h"
 #include "runtime/api/sized.h"
-#include "runtime/api/untrusted.h"
-#include "tests/support/plan_container.h"
+#include "tests/support/containers/plan_container.h"
 #include "tests/support/portable_assembler.h"
 
 using namespace mlc;

@@ -8,9 +8,9 @@
 #include <fstream>
 #include <optional>
 
+#include "base/files/unfinished.h"
 #include "base/problems.h"
 #include "base/run_on_threads.h"
-#include "base/unfinished.h"
 
 using namespace mlc;
 namespace fs = std::filesystem;

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/links.h"
-#include "base/regular_file.h"
+#include "base/files/links.h"
+#include "base/files/regular_file.h"
 
 using namespace mlc;
 namespace fs = std::filesystem;

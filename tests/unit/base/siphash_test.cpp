@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/siphash.h"
+#include "base/system/siphash.h"
 
 using namespace mlc;
 

@@ -1,4 +1,4 @@
-#include "packager/compile/code_cache.h"
+#include "packager/compile/cache/code_cache.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "packager/compile/variant.h"
+#include "packager/compile/variant/variant.h"
 
 namespace mlc::compile {
 namespace {

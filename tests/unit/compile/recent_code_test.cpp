@@ -1,4 +1,4 @@
-#include "packager/compile/recent_code.h"
+#include "packager/compile/cache/recent_code.h"
 
 #include <doctest/doctest.h>
 

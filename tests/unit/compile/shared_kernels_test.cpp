@@ -1,4 +1,4 @@
-#include "packager/compile/shared_kernels.h"
+#include "packager/compile/variant/shared_kernels.h"
 
 #include <doctest/doctest.h>
 

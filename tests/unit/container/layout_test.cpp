@@ -2,7 +2,7 @@
 
 #include "schema/layout_text.h"
 #include "schema/placement.h"
-#include "schema/validate.h"
+#include "schema/validate/validate.h"
 
 using namespace mlc;
 using namespace mlc::format;

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "runtime/container/source.h"
-#include "tests/support/sample_container.h"
+#include "tests/support/containers/sample_container.h"
 
 using namespace mlc;
 using namespace mlc::container;

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/support/sample_container.h"
+#include "tests/support/containers/sample_container.h"
 
 using namespace mlc;
 using namespace mlc::container;

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "schema/placement.h"
-#include "tests/support/bad_container.h"
+#include "tests/support/containers/bad_container.h"
 #include "tests/support/source_path.h"
 
 using namespace mlc;

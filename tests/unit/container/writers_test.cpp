@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/support/sample_container.h"
+#include "tests/support/containers/sample_container.h"
 
 using namespace mlc;
 using namespace mlc::container;

@@ -1,11 +1,11 @@
 // What arrays of DLPack say of themselves is looked at before it is believed.
-#include "runtime/api/dlpack.h"
+#include "runtime/api/devices/dlpack.h"
 
 #include <doctest/doctest.h>
 
 #include <limits>
 
-#include "runtime/api/memory.h"
+#include "runtime/api/devices/memory.h"
 
 namespace mlc::api {
 namespace {

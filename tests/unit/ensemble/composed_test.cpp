@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/ensemble/figures.h"
+#include "runtime/ensemble/measure/figures.h"
 #include "runtime/ensemble/parts_runner.h"
 #include "runtime/ensemble/placement.h"
 #include "tests/unit/ensemble/fake_machine.h"

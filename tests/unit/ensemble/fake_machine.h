@@ -5,7 +5,7 @@
 
 #include "packager/plan/text.h"
 #include "runtime/ensemble/part.h"
-#include "runtime/plan/device_runner.h"
+#include "runtime/plan/device/device_runner.h"
 #include "tests/support/fake_device.h"
 
 namespace mlc::test {

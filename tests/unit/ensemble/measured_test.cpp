@@ -1,5 +1,5 @@
 // What is remembered of measurements: as it was written, or not at all.
-#include "runtime/ensemble/measured.h"
+#include "runtime/ensemble/measure/measured.h"
 
 #include <doctest/doctest.h>
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/ensemble/choose.h"
-#include "runtime/ensemble/measure.h"
+#include "runtime/ensemble/measure/measure.h"
 #include "runtime/ensemble/turns.h"
 
 namespace mlc::test {

@@ -3,7 +3,7 @@
 #include <regex>
 #include <set>
 
-#include "packager/nest/print.h"
+#include "packager/nest/text/print.h"
 #include "packager/passes/util.h"
 #include "tests/unit/epilogues/support.h"
 

@@ -7,7 +7,7 @@
 
 #include "packager/lang/lang.h"
 #include "packager/passes/passes.h"
-#include "tests/support/lowered.h"
+#include "tests/support/nests/lowered.h"
 
 namespace mlc::epilogue_test {
 

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 using namespace mlc;
 

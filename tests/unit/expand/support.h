@@ -9,9 +9,9 @@
 
 #include "packager/compile/expand.h"
 #include "packager/model/verify.h"
-#include "packager/nest/interpret.h"
-#include "packager/nest/print.h"
-#include "packager/nest/verify.h"
+#include "packager/nest/interpret/interpret.h"
+#include "packager/nest/text/print.h"
+#include "packager/nest/verify/verify.h"
 #include "tests/text/model_text.h"
 #include "tests/text/nest_text.h"
 

@@ -1,8 +1,8 @@
 // What kernels get of extents as numbers.
 #include <doctest/doctest.h>
 
-#include "packager/compile/kernel_key.h"
-#include "packager/compile/lift_extents.h"
+#include "packager/compile/variant/kernel_key.h"
+#include "packager/compile/variant/lift_extents.h"
 #include "packager/ir/context.h"
 #include "packager/loop/build.h"
 

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "packager/compile/golden/golden.h"
-#include "packager/nest/interpret.h"
+#include "packager/nest/interpret/interpret.h"
 #include "tests/unit/expand/support.h"
 
 using namespace mlc;

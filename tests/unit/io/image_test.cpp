@@ -1,7 +1,7 @@
-#include "runtime/io/image.h"
+#include "runtime/io/picture/image.h"
 
-#include "runtime/io/exif.h"
 #include "runtime/io/media.h"
+#include "runtime/io/picture/exif.h"
 #include "tests/unit/io/fixtures.h"
 
 using namespace mlc;

@@ -1,10 +1,10 @@
 // FLAC and Vorbis in Ogg against what soundfile reads (data/make_packed.py).
-#include "runtime/io/sound.h"
+#include "runtime/io/sound/sound.h"
 
 #include <cmath>
 
 #include "runtime/io/media.h"
-#include "runtime/io/sound_headers.h"
+#include "runtime/io/sound/sound_headers.h"
 #include "tests/unit/io/fixtures.h"
 
 using namespace mlc;

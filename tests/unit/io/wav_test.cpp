@@ -1,4 +1,4 @@
-#include "runtime/io/wav_start.h"
+#include "runtime/io/sound/wav_start.h"
 
 #include <cmath>
 

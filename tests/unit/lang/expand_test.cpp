@@ -1,7 +1,7 @@
 // What definitions mean, and what is refused at a call.
 #include <random>
 
-#include "packager/nest/independent.h"
+#include "packager/nest/facts/independent.h"
 #include "packager/nest/proc.h"
 #include "tests/unit/lang/support.h"
 

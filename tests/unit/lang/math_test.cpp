@@ -7,7 +7,7 @@
 #include <random>
 
 #include "packager/lang/lang.h"
-#include "packager/nest/interpret.h"
+#include "packager/nest/interpret/interpret.h"
 
 using namespace mlc;
 

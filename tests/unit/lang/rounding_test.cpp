@@ -6,7 +6,7 @@
 
 #include "packager/ir/expr.h"
 #include "packager/ir/numeric.h"
-#include "packager/lang/parser.h"
+#include "packager/lang/parse/parser.h"
 #include "tests/unit/lang/support.h"
 
 using namespace mlc;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "packager/lang/lang.h"
-#include "packager/nest/interpret.h"
+#include "packager/nest/interpret/interpret.h"
 
 namespace mlc::lang_test {
 

@@ -1,7 +1,7 @@
 // Strides that the run chooses: reads at index * step of an extent that may be 1.
 #include "packager/ir/broadcast.h"
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 #include "targets/gpu/device_targets.h"
 
 using namespace mlc;

@@ -1,12 +1,12 @@
 // Products of codes of 8 bits, from the text of the operator to the kernel: zero points, padding, signs and sizes of all kinds.
 #include <random>
 
-#include "packager/nest/interpret.h"
-#include "packager/nest/print.h"
+#include "packager/nest/interpret/interpret.h"
+#include "packager/nest/text/print.h"
 #include "packager/passes/passes.h"
-#include "tests/support/any_schedule.h"
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/any_schedule.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 using ir::Expr;

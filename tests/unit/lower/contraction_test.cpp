@@ -1,6 +1,6 @@
 #include "packager/passes/all.h"
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 using ir::Expr;

@@ -1,6 +1,6 @@
 // A launch may be cut anywhere between quanta, so that nothing depends on how many workers there are.
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 using test::NestMaker;

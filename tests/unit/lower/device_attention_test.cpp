@@ -1,7 +1,7 @@
 // Groups of nests on devices: attention whose scores stay in a block, and softmax and norms that passes took apart.
-#include "tests/support/attention_nests.h"
-#include "tests/support/device_run.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/attention_nests.h"
+#include "tests/support/nests/device_run.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 using ir::Expr;

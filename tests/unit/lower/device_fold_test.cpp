@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "targets/gpu/device_targets.h"
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 using ir::Expr;

@@ -1,6 +1,6 @@
 // Folds whose points the lanes of a block share, and what is written of their rows.
-#include "tests/support/device_run.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/device_run.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 using ir::Expr;

@@ -1,6 +1,6 @@
 // Scans whose lines the lanes of a block share.
-#include "tests/support/device_run.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/device_run.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 using ir::Expr;

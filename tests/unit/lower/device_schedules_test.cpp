@@ -1,6 +1,6 @@
 // Any schedule of a device that the verifier accepts computes what the statement says, without races; others are refused with a message.
-#include "tests/support/any_schedule.h"
-#include "tests/support/attention_nests.h"
+#include "tests/support/nests/any_schedule.h"
+#include "tests/support/nests/attention_nests.h"
 
 using namespace mlc;
 using ir::Expr;

@@ -2,9 +2,9 @@
 
 #include "packager/nest/proc.h"
 #include "targets/gpu/device_targets.h"
-#include "tests/support/device_run.h"
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/device_run.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 using ir::Expr;

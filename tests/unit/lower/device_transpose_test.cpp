@@ -1,5 +1,5 @@
-#include "tests/support/device_run.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/device_run.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 using ir::Expr;

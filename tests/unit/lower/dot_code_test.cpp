@@ -2,13 +2,13 @@
 // target has for them, and the answers are the interpreter's.
 #include <random>
 
-#include "packager/nest/interpret.h"
+#include "packager/nest/interpret/interpret.h"
 #include "packager/passes/passes.h"
 #include "targets/families.h"
 #include "targets/llvm/disassemble.h"
 #include "targets/module_elf.h"
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 #include "tests/unit/targets/cross_run.h"
 
 using namespace mlc;

@@ -1,7 +1,7 @@
 #include "packager/passes/passes.h"
-#include "packager/lower/flat.h"
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "packager/lower/flat/flat.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 #include "targets/gpu/device_targets.h"
 
 using namespace mlc;

@@ -1,14 +1,14 @@
 // Several nests in one kernel, block of rows by block of rows. The oracle is the interpreter, which runs them one after the other.
-#include "packager/nest/group.h"
+#include "packager/nest/facts/group.h"
 
 #include <functional>
 #include <limits>
 
 #include "packager/loop/print.h"
-#include "packager/nest/print.h"
+#include "packager/nest/text/print.h"
 #include "packager/passes/passes.h"
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 #include "tests/text/nest_text.h"
 
 using namespace mlc;

@@ -1,7 +1,7 @@
 // Loads that are in range only under a condition. The Loop interpreter checks every access, so a load that escapes its
 // condition fails here even where what it reads is thrown away.
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 #include "targets/gpu/device_targets.h"
 
 using namespace mlc;

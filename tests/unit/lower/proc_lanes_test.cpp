@@ -1,10 +1,10 @@
 // Loops of procs in lanes: whatever runs side by side gives what running one after the other gives.
 #include "packager/loop/build.h"
-#include "packager/nest/independent.h"
+#include "packager/nest/facts/independent.h"
 #include "packager/nest/proc.h"
 #include "packager/passes/all.h"
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 using ir::Access;

@@ -1,7 +1,7 @@
 #include "packager/loop/build.h"
 #include "packager/nest/proc.h"
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 #include "targets/gpu/device_targets.h"
 
 using namespace mlc;

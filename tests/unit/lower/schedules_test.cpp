@@ -1,5 +1,5 @@
 // Any schedule that the verifier accepts computes what the statement says; others are refused with a message.
-#include "tests/support/any_schedule.h"
+#include "tests/support/nests/any_schedule.h"
 
 using namespace mlc;
 using test::NestMaker;

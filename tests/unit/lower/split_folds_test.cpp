@@ -1,7 +1,7 @@
 // Folds over whole arrays, cut into pieces: the interpreter before and after, and what is lowered at any number of workers.
 #include "packager/passes/passes.h"
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 using ir::Expr;

@@ -1,6 +1,6 @@
 // Elements at small strides: lanes picked from vectors of neighbours, of which no element beyond the last is read.
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 using ir::Access;

@@ -1,5 +1,5 @@
-#include "tests/support/lowered.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/lowered.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 using ir::Expr;

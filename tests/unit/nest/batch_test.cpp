@@ -1,11 +1,11 @@
-#include "packager/nest/batch.h"
+#include "packager/nest/facts/batch.h"
 
 #include <doctest/doctest.h>
 
 #include <cstring>
 
 #include "packager/ir/numeric.h"
-#include "tests/support/nest_builder.h"
+#include "tests/support/nests/nest_builder.h"
 
 using namespace mlc;
 using namespace mlc::ir;

@@ -1,8 +1,8 @@
-#include "packager/nest/contraction.h"
+#include "packager/nest/facts/contraction.h"
 
 #include <doctest/doctest.h>
 
-#include "tests/support/nest_builder.h"
+#include "tests/support/nests/nest_builder.h"
 
 using namespace mlc;
 using namespace mlc::ir;

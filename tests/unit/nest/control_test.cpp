@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
-#include "packager/nest/interpret.h"
-#include "packager/nest/print.h"
-#include "packager/nest/verify.h"
+#include "packager/nest/interpret/interpret.h"
+#include "packager/nest/text/print.h"
+#include "packager/nest/verify/verify.h"
 #include "tests/text/nest_text.h"
 
 using namespace mlc;

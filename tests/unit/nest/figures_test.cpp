@@ -1,8 +1,8 @@
-#include "packager/nest/figures.h"
+#include "packager/nest/facts/figures.h"
 
 #include <doctest/doctest.h>
 
-#include "tests/support/nest_builder.h"
+#include "tests/support/nests/nest_builder.h"
 
 using namespace mlc;
 using namespace mlc::ir;

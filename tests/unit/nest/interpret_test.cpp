@@ -5,9 +5,9 @@
 #include <random>
 
 #include "packager/ir/numeric.h"
-#include "packager/nest/print.h"
 #include "packager/nest/proc.h"
-#include "tests/support/nest_builder.h"
+#include "packager/nest/text/print.h"
+#include "tests/support/nests/nest_builder.h"
 #include "tests/text/nest_text.h"
 
 using namespace mlc;

@@ -1,8 +1,8 @@
-#include "packager/nest/key.h"
+#include "packager/nest/facts/key.h"
 
 #include <doctest/doctest.h>
 
-#include "tests/support/nest_builder.h"
+#include "tests/support/nests/nest_builder.h"
 
 using namespace mlc;
 using namespace mlc::ir;

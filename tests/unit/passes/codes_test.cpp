@@ -6,12 +6,12 @@
 #include <random>
 
 #include "packager/ir/numeric.h"
-#include "packager/nest/contraction.h"
-#include "packager/nest/interpret.h"
-#include "packager/nest/print.h"
+#include "packager/nest/facts/contraction.h"
+#include "packager/nest/interpret/interpret.h"
+#include "packager/nest/text/print.h"
 #include "packager/passes/passes.h"
 #include "packager/passes/util.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 using ir::Expr;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
-#include "packager/nest/verify.h"
-#include "packager/passes/partition.h"
-#include "tests/support/nest_builder.h"
+#include "packager/nest/verify/verify.h"
+#include "packager/passes/segments/partition.h"
+#include "tests/support/nests/nest_builder.h"
 
 using namespace mlc;
 using namespace mlc::ir;

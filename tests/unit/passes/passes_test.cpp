@@ -4,13 +4,13 @@
 
 #include "packager/ir/broadcast.h"
 #include "packager/ir/numeric.h"
-#include "packager/nest/contraction.h"
-#include "packager/nest/print.h"
-#include "packager/nest/verify.h"
-#include "packager/passes/pack.h"
+#include "packager/nest/facts/contraction.h"
+#include "packager/nest/text/print.h"
+#include "packager/nest/verify/verify.h"
 #include "packager/passes/passes.h"
 #include "packager/passes/util.h"
-#include "tests/support/nest_builder.h"
+#include "packager/passes/weights/pack.h"
+#include "tests/support/nests/nest_builder.h"
 
 using namespace mlc;
 using namespace mlc::ir;

@@ -3,12 +3,12 @@
 #include <cmath>
 
 #include "packager/ir/numeric.h"
-#include "packager/nest/print.h"
-#include "packager/nest/verify.h"
-#include "packager/passes/derive.h"
+#include "packager/nest/text/print.h"
+#include "packager/nest/verify/verify.h"
 #include "packager/passes/forms/winograd.h"
 #include "packager/passes/passes.h"
-#include "tests/support/nest_builder.h"
+#include "packager/passes/segments/derive.h"
+#include "tests/support/nests/nest_builder.h"
 
 using namespace mlc;
 using namespace mlc::ir;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/io/image.h"
+#include "runtime/io/picture/image.h"
 #include "runtime/pipeline/drawing.h"
 #include "runtime/pipeline/host_steps.h"
 

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "runtime/plan/plan.h"
-#include "tests/support/plan_maker.h"
+#include "tests/support/containers/plan_maker.h"
 
 using namespace mlc;
 using namespace mlc::exec;

@@ -1,4 +1,4 @@
-#include "runtime/plan/executor.h"
+#include "runtime/plan/execute/executor.h"
 
 #include <doctest/doctest.h>
 
@@ -12,8 +12,8 @@
 #include <set>
 #include <thread>
 
-#include "tests/support/any_plan.h"
-#include "tests/support/plan_maker.h"
+#include "tests/support/containers/any_plan.h"
+#include "tests/support/containers/plan_maker.h"
 #include "tests/support/source_path.h"
 
 using namespace mlc;

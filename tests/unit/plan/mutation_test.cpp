@@ -7,8 +7,8 @@
 #include <fstream>
 #include <random>
 
-#include "tests/support/any_plan.h"
-#include "tests/support/plan_maker.h"
+#include "tests/support/containers/any_plan.h"
+#include "tests/support/containers/plan_maker.h"
 #include "tests/support/source_path.h"
 
 using namespace mlc;

@@ -3,7 +3,7 @@
 
 #include <initializer_list>
 
-#include "runtime/plan/pace.h"
+#include "runtime/plan/execute/pace.h"
 
 using mlc::exec::Pace;
 

@@ -7,9 +7,9 @@
 #include <doctest/doctest.h>
 
 #include "runtime/memory/aligned_block.h"
-#include "runtime/plan/executor.h"
+#include "runtime/plan/execute/executor.h"
 #include "runtime/plan/value.h"
-#include "tests/support/plan_maker.h"
+#include "tests/support/containers/plan_maker.h"
 
 using namespace mlc;
 using namespace mlc::exec;

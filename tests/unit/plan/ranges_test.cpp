@@ -1,4 +1,4 @@
-#include "runtime/plan/ranges.h"
+#include "runtime/plan/execute/ranges.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

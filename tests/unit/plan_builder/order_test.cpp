@@ -6,8 +6,8 @@
 #include <random>
 
 #include "packager/plan/arena.h"
-#include "runtime/plan/executor.h"
-#include "tests/support/plan_maker.h"
+#include "runtime/plan/execute/executor.h"
+#include "tests/support/containers/plan_maker.h"
 
 using namespace mlc;
 using mlc::test::PlanMaker;

@@ -1,12 +1,12 @@
 // Segments on a device that is made up: recorded once per binding, ordered by barriers, failing where it fails.
-#include "runtime/plan/device_runner.h"
+#include "runtime/plan/device/device_runner.h"
 
 #include <doctest/doctest.h>
 
 #include <cstring>
 
+#include "tests/support/containers/plan_maker.h"
 #include "tests/support/fake_device.h"
-#include "tests/support/plan_maker.h"
 
 namespace mlc::exec {
 namespace {

@@ -1,5 +1,5 @@
 // What a device cannot do is done by another executor, with the right answers and a line, or fails where that is forbidden.
-#include "runtime/plan/substitute.h"
+#include "runtime/plan/device/substitute.h"
 
 #include "tests/support/device_rig.h"
 

@@ -7,7 +7,7 @@
 #include "packager/plan/print.h"
 #include "packager/plan/text.h"
 #include "runtime/plan/derived.h"
-#include "runtime/plan/executor.h"
+#include "runtime/plan/execute/executor.h"
 
 using namespace mlc;
 using namespace mlc::exec;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "packager/plan/text.h"
-#include "runtime/plan/executor.h"
+#include "runtime/plan/execute/executor.h"
 
 using namespace mlc;
 using namespace mlc::exec;

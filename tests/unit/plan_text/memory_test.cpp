@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "packager/plan/text.h"
-#include "runtime/plan/executor.h"
-#include "tests/support/any_plan.h"
+#include "runtime/plan/execute/executor.h"
+#include "tests/support/containers/any_plan.h"
 
 using namespace mlc;
 using namespace mlc::exec;

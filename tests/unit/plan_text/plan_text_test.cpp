@@ -6,8 +6,8 @@
 
 #include "packager/plan/print.h"
 #include "packager/plan/text.h"
-#include "tests/support/any_plan.h"
-#include "tests/support/plan_maker.h"
+#include "tests/support/containers/any_plan.h"
+#include "tests/support/containers/plan_maker.h"
 #include "tests/support/source_path.h"
 
 using namespace mlc;

@@ -7,8 +7,8 @@
 
 #include "packager/plan/print.h"
 #include "packager/plan/text.h"
-#include "runtime/plan/executor.h"
-#include "tests/support/plan_maker.h"
+#include "runtime/plan/execute/executor.h"
+#include "tests/support/containers/plan_maker.h"
 
 using namespace mlc;
 using namespace mlc::exec;

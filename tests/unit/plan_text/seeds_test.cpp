@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "packager/plan/text.h"
-#include "tests/support/any_plan.h"
-#include "tests/support/misaligned_plan.h"
+#include "tests/support/containers/any_plan.h"
+#include "tests/support/containers/misaligned_plan.h"
 #include "tests/support/source_path.h"
 
 using namespace mlc;

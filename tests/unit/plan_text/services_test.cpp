@@ -7,9 +7,9 @@
 
 #include "packager/plan/print.h"
 #include "packager/plan/text.h"
-#include "runtime/plan/executor.h"
-#include "runtime/plan/service.h"
-#include "tests/support/misaligned_plan.h"
+#include "runtime/plan/execute/executor.h"
+#include "runtime/plan/execute/service.h"
+#include "tests/support/containers/misaligned_plan.h"
 
 using namespace mlc;
 using namespace mlc::exec;

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "packager/plan/text.h"
-#include "runtime/plan/executor.h"
+#include "runtime/plan/execute/executor.h"
 
 using namespace mlc;
 using namespace mlc::exec;

@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "packager/cli/apart.h"
-#include "packager/cli/self_test.h"
+#include "packager/cli/build/apart.h"
+#include "packager/cli/build/self_test.h"
 #include "packager/compile/programs.h"
-#include "tests/support/nests.h"
+#include "tests/support/nests/nests.h"
 
 using namespace mlc;
 

@@ -1,6 +1,6 @@
 #include "signing/bundle.h"
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 #include "support.h"
 #include "tests/support/source_path.h"
 

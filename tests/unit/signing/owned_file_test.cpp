@@ -1,6 +1,6 @@
 // Who may change what decides about trust. Needs root for the files of other users and for what a user without rights
 // cannot read; otherwise those cases are left out, and say so.
-#include "signing/owned_file.h"
+#include "signing/files/owned_file.h"
 
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -1,0 +1,59 @@
+#include "packager/compile/variant/kernel_key.h"
+
+#include <unordered_map>
+
+#include "packager/ir/structure_key.h"
+
+namespace mlc::compile {
+namespace {
+
+class KeyWriter {
+ public:
+  explicit KeyWriter(const loop::Kernel& kernel) {
+    for (const ir::Sym* sym : kernel.scalars) syms_.emplace(sym, syms_.size());
+    number(kernel.scalars.size());  // of those that nothing reads, too: a launch passes all of its own
+    number(kernel.params.size());
+    for (const loop::Param& param : kernel.params) number(param.dtype), number(param.written);
+    number(kernel.locals.size());
+    for (const loop::LocalArray& local : kernel.locals) number(local.dtype), number(local.space), key_.expression(local.count);
+    number(kernel.hoisting);
+    key_.expression(kernel.tile_begin), key_.expression(kernel.tile_end), key_.expression(kernel.tiles);
+    number(kernel.cuts.size());
+    for (const loop::Cut& cut : kernel.cuts) key_.expression(cut.chunk), key_.expression(cut.units);
+    number(kernel.lanes);
+    block(kernel.body);
+  }
+  std::string take() { return key_.take(); }
+
+ private:
+  template <class T>
+  void number(T value) {
+    key_.number(static_cast<int64_t>(value));
+  }
+
+  void leaf(const ir::Expr* e) {
+    if (e->op == ir::Op::Var) number(vars_.emplace(e->i, vars_.size()).first->second);
+    if (e->op == ir::Op::Load) number(e->array);
+    if (e->op == ir::Op::Sym) number(syms_.emplace(e->sym, syms_.size()).first->second);
+  }
+
+  void block(const std::vector<loop::StmtPtr>& statements) {
+    number(statements.size());
+    for (const loop::StmtPtr& s : statements) {
+      number(s->kind), number(s->for_kind), number(s->step), number(s->array), number(s->fault), number(s->index.size());
+      for (const ir::Expr* e : {s->var, s->begin, s->end, s->cond, s->bound, s->value}) key_.expression(e);
+      for (const ir::Expr* e : s->index) key_.expression(e);
+      block(s->body), block(s->orelse);
+    }
+  }
+
+  ir::StructureKey key_{[this](ir::StructureKey&, const ir::Expr* e) { leaf(e); }};
+  std::unordered_map<int64_t, size_t> vars_;
+  std::unordered_map<const ir::Sym*, size_t> syms_;
+};
+
+}  // namespace
+
+std::string kernel_key(const loop::Kernel& kernel) { return KeyWriter(kernel).take(); }
+
+}  // namespace mlc::compile

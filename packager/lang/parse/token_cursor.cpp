@@ -1,0 +1,82 @@
+#include "packager/lang/parse/token_cursor.h"
+
+#include <algorithm>
+
+namespace mlc::lang {
+namespace {
+constexpr int kMaxDepth = 120;  // of nested expressions and blocks
+}
+
+TokenCursor::Nested::Nested(TokenCursor& c) : cursor(c) {
+  if (++cursor.depth_ > kMaxDepth) cursor.error("nested too deeply");
+}
+
+const Token& TokenCursor::peek(size_t ahead) const {
+  static const Token end;
+  const Token& t = tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  if (ahead == 0 && at_ > 0 && at_ != base_.back().token && t.pos.column <= base_.back().column &&
+      t.pos.line > tokens_[at_ - 1].pos.line)
+    return end;
+  return t;
+}
+
+bool TokenCursor::at(std::string_view text) const {
+  const Token& t = peek();
+  return (t.kind == TokenKind::Punct || t.kind == TokenKind::Name) && t.text == text;
+}
+
+bool TokenCursor::at_any(std::initializer_list<std::string_view> texts) const {
+  return std::any_of(texts.begin(), texts.end(), [&](std::string_view t) { return at(t); });
+}
+
+const Token& TokenCursor::take() {
+  if (peek().kind == TokenKind::End) error("the text ends too early here");
+  return tokens_[at_++];
+}
+
+bool TokenCursor::accept(std::string_view text) {
+  if (!at(text)) return false;
+  ++at_;
+  return true;
+}
+
+void TokenCursor::expect(std::string_view text) {
+  if (!accept(text)) error("'" + std::string(text) + "' expected, found " + found());
+}
+
+std::string TokenCursor::found() const { return peek().kind == TokenKind::End ? "the end of the statement" : "'" + peek().text + "'"; }
+
+std::string TokenCursor::name(std::string_view what) {
+  if (peek().kind != TokenKind::Name) error(std::string(what) + " expected, found " + found());
+  return take().text;
+}
+
+std::vector<std::string> TokenCursor::names() {
+  std::vector<std::string> r{name()};
+  while (accept(",")) r.push_back(name());
+  return r;
+}
+
+void TokenCursor::error(std::string message) const { fail_at(raw().pos, std::move(message)); }
+
+void TokenCursor::end_of_statement() {
+  if (peek().kind != TokenKind::End && !at(";") && !at("}")) error("the statement does not end here: " + found());
+}
+
+bool TokenCursor::accept_on_any_line(std::string_view name) {
+  if (raw().kind != TokenKind::Name || raw().text != name) return false;
+  ++at_;
+  return true;
+}
+
+std::string_view TokenCursor::written_since(size_t begin) const {
+  return std::string_view(text_).substr(begin, tokens_[at_ - 1].end - begin);
+}
+
+int TokenCursor::line_column() const {
+  size_t k = at_;
+  while (k > 0 && tokens_[k - 1].pos.line == tokens_[at_].pos.line) --k;
+  return tokens_[k].pos.column;
+}
+
+}  // namespace mlc::lang

@@ -1,0 +1,275 @@
+#include "packager/lower/device/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "packager/lower/device/group_values.h"
+#include "packager/nest/proc.h"
+
+namespace mlc::lower {
+
+using ir::Access;
+using ir::Expr;
+using ir::Join;
+using ir::Op;
+
+namespace {
+
+using Dims = std::vector<const ir::Dim*>;
+
+constexpr size_t kMostParts = 1000;  // of a score that may fault
+
+bool is_f32(const Expr* e) { return e->type.dtype == DType::F32; }
+bool is_lowest(const Expr* e) { return e->is_const() && is_f32(e) && e->f == -INFINITY; }
+bool is_zero(const Expr* e) { return e->is_const() && is_f32(e) && e->f == 0; }
+
+// exp(score - top), or zero where top is -inf.
+struct Exponential {
+  const Expr *score = nullptr, *top = nullptr;
+};
+std::optional<Exponential> exponential_of(const Expr* e) {
+  const Expr* top = nullptr;
+  if (e->op == Op::Select && is_zero(e->args[1]) && e->args[0]->op == Op::Eq) {
+    const Expr* equal = e->args[0];
+    for (size_t k = 0; k < 2; ++k)
+      if (is_lowest(equal->args[k])) top = equal->args[1 - k];
+    if (!top) return std::nullopt;
+    e = e->args[2];
+  }
+  if (e->op != Op::Exp || e->args[0]->op != Op::Sub || !is_f32(e)) return std::nullopt;
+  const Expr* difference = e->args[0];
+  if (top && difference->args[1] != top) return std::nullopt;
+  return Exponential{difference->args[0], difference->args[1]};
+}
+
+class Finder {
+ public:
+  Finder(ir::Context& ctx, const nest::Function& f, const nest::Group& group, size_t first, size_t last)
+      : ctx_(ctx), f_(f), group_(group), first_(first), last_(last), values_(ctx, group, first, last) {}
+
+  Result<std::optional<Attention>> run() {
+    if (!values_.are_private() || !find_mixing() || !find_part() || !find_all() || !find_product()) return std::optional<Attention>();
+    return flat();
+  }
+
+ private:
+  const nest::Nest& whole() const { return *group_.nests[last_]; }
+  const Expr* result() const { return whole().writes[0].value; }
+  bool depends_on_key(const Expr* e) const { return ir::depends_on(e, ctx_.dim(key_)); }
+  const Expr* along_key(const Expr* e, const ir::Dim* d) { return ctx_.substitute(e, {{ctx_.dim(d), ctx_.dim(key_)}}); }
+
+  // The sum over keys of weights, which the nests before wrote, times values.
+  bool find_mixing() {
+    const nest::Nest& n = whole();
+    if (n.where || n.scan_dim || n.writes.size() != 1 || n.writes[0].push) return false;
+    size_t folds = 0;
+    ir::walk(result(), [&](const Expr* e) {
+      if (e->op == Op::Fold) mixed_ = e, ++folds;
+    });
+    if (folds != 1 || mixed_->fold->dims.size() != 1 || mixed_->fold->where) return false;
+    const auto c = nest::contraction_of(ctx_, n.dims, mixed_);
+    if (!c || c->acc() != DType::F32) return false;
+    key_ = mixed_->fold->dims[0];
+    const bool is_a = values_.written_at(c->a.load) != nullptr;
+    const nest::Operand &weights = is_a ? c->a : c->b, &others = is_a ? c->b : c->a;
+    if (!values_.written_at(weights.load) || values_.written_at(others.load) || weights.factor != weights.load || others.inside || others.outside) return false;
+    weight_load_ = weights.load;
+    factor_ = others;
+    for (const ir::Dim* d : n.dims) {
+      const bool weighs = ir::depends_on(weight_load_, ctx_.dim(d)), valued = ir::depends_on(others.factor, ctx_.dim(d));
+      if (!weighs && !valued) return false;
+      (weighs ? rows_ : columns_).push_back(d);
+      if (weighs && !valued) queries_.push_back(d);
+    }
+    return !columns_.empty() && depends_on_key(weight_load_);
+  }
+
+  // The weights are the exponentials, or these times what does not depend on the key.
+  bool find_part() {
+    parted_ = weight_load_;
+    weight_ = weight_load_;
+    const Expr* written = values_.written_at(weight_load_);
+    auto e = exponential_of(written);
+    if (!e) {
+      weight_ = written;
+      if (!(parted_ = scaled_by_row(written)) || !(written = values_.written_at(parted_))) return false;
+      e = exponential_of(written);
+    }
+    if (!e || e->top->op != Op::Load || depends_on_key(e->top)) return false;
+    part_ = written;
+    score_ = e->score;
+    top_ = e->top;
+    // The top is the largest of these scores.
+    const Expr* largest = values_.written_at(top_);
+    if (!largest || largest->op != Op::Fold || largest->fold->combiner->join != Join::Max || largest->fold->where || largest->fold->dims.size() != 1) return false;
+    const ir::Dim* d = largest->fold->dims[0];
+    return d->extent == key_->extent && along_key(largest->args[0], d) == score_;
+  }
+
+  // The load that `e` is linear in, if nothing else of it depends on the key.
+  const Expr* scaled_by_row(const Expr* e) const {
+    if (!is_f32(e)) return nullptr;
+    if (e->op == Op::Select && is_zero(e->args[1]) && !depends_on_key(e->args[0])) return scaled_by_row(e->args[2]);
+    if (e->op != Op::Div && e->op != Op::Mul) return nullptr;
+    for (size_t k = 0; k < (e->op == Op::Mul ? 2u : 1u); ++k)
+      if (e->args[k]->op == Op::Load && depends_on_key(e->args[k]) && !depends_on_key(e->args[1 - k])) return e->args[k];
+    return nullptr;
+  }
+
+  // Whatever else is read of the nests before is the sum of all exponentials.
+  bool find_all() {
+    bool good = true;
+    const auto look = [&](const Expr* root) {
+      std::vector<const Expr*> stack{root};
+      while (!stack.empty()) {
+        const Expr* e = stack.back();
+        stack.pop_back();
+        if (e == mixed_ || e == parted_) continue;
+        const Expr* written = values_.written_at(e);
+        if (written && e != all_) good &= !all_ && is_sum_of_parts(written), all_ = e;
+        stack.insert(stack.end(), e->args.begin(), e->args.end());
+      }
+    };
+    look(result());
+    look(weight_);
+    return good;
+  }
+
+  bool is_sum_of_parts(const Expr* e) {
+    if (e->op != Op::Fold || e->fold->combiner->join != Join::Sum || e->fold->where || e->fold->dims.size() != 1) return false;
+    const ir::Dim* d = e->fold->dims[0];
+    if (d->extent != key_->extent) return false;
+    const Expr* term = along_key(e->args[0], d);
+    return term == parted_ || term == part_;
+  }
+
+  // Scores are what becomes of a product of queries and keys.
+  bool find_product() {
+    scored_ = values_.resolved(score_);
+    if (!scored_ || !is_f32(scored_)) return false;
+    size_t folds = 0;
+    ir::walk(scored_, [&](const Expr* e) { folds += e->op == Op::Fold; });
+    return folds == 1;
+  }
+
+  // ---- with addresses ----
+
+  Result<std::optional<Attention>> flat() {
+    const std::optional<Attention> none;
+    Params params(f_);
+    for (size_t k = first_; k < last_; ++k) {
+      const uint32_t array = group_.nests[k]->writes[0].array;
+      const auto number = static_cast<uint32_t>(params.locals.size());
+      params.locals.emplace(array, LocalRows{number, std::vector<const Expr*>(f_.arrays[array].shape.size(), ctx_.integer(0)), f_.arrays[array].shape});
+    }
+    const auto flattened = [&](const Expr* e) { return flatten(ctx_, f_, params, e); };
+    Attention a;
+    MLC_ASSIGN(a.nest, flatten(ctx_, f_, whole(), params));
+    a.key = key_;
+    a.mixed = flattened(mixed_);
+    a.top = flattened(top_);
+    a.score = flattened(scored_);
+    a.part = flattened(ctx_.substitute(part_, {{score_, scored_}}));
+    a.parted = flattened(parted_);
+    a.weight = flattened(weight_);
+    if (all_) a.all = flattened(all_);
+    const auto within = [](const Expr* node, const Expr* e) { return ir::depends_on(e, node); };
+    const bool found = within(a.score, a.part) && within(a.top, a.part) && within(a.parted, a.weight) && within(a.mixed, a.nest.writes[0].value);
+    if (!found || (a.all && !within(a.all, a.weight) && !within(a.all, a.nest.writes[0].value))) return none;
+    if (!check_scores(a) || may_fault(a.weight) || may_fault(a.nest.writes[0].value)) return none;
+    a.values.factor = factor_;
+    a.values.factor.factor = flattened(factor_.factor);
+    a.values.dims = columns_;
+    std::vector<const Expr*> extents;
+    for (const ir::Dim* d : columns_) extents.push_back(d->extent);
+    a.values.points = ctx_.product(extents);
+    Facts facts;
+    if (facts.needs_guard(a.values.factor.factor) || facts.has_fold(a.values.factor.factor)) return none;
+    auto product = product_for_device(ctx_, scores(a, params));
+    if (!product || product->sum() != DType::F32) return none;
+    if (product->columns.dims != Dims{key_}) std::swap(product->rows, product->columns);
+    if (product->columns.dims != Dims{key_} || !std::is_permutation(product->rows.dims.begin(), product->rows.dims.end(), queries_.begin(), queries_.end())) return none;
+    a.product = std::move(*product);
+    a.nest.params = params.list;
+    return std::optional(std::move(a));
+  }
+
+  static bool may_fault(const Expr* e) {
+    bool found = false;
+    ir::walk(e, [&](const Expr* x) { found |= x->op == Op::Load && x->access == Access::Checked && x->array < nest::kFirstLocal; });
+    return found;
+  }
+
+  // Lanes that wait for each other go on after a fault: what may not be in range is read only where it is. False: a fault depends on more
+  // than a query and a key.
+  bool check_scores(Attention& a) {
+    std::unordered_map<const Expr*, const Expr*> safe;
+    std::set<std::pair<const Expr*, const Expr*>> seen;
+    std::vector<std::pair<const Expr*, const Expr*>> stack{{a.score, nullptr}};  // a part, and when it is needed; null: always
+    while (!stack.empty()) {
+      const auto [e, when] = stack.back();
+      stack.pop_back();
+      if (!may_fault(e) || !seen.insert({e, when}).second) continue;
+      if (e->op == Op::Fold || seen.size() > kMostParts) return false;
+      const auto also = [&, when = when](const Expr* condition) { return ctx_.logical_and(when, condition); };
+      if (e->op == Op::Load && e->access == Access::Checked) {
+        if (may_fault(e->args[0])) return false;
+        Expr load = *e;
+        load.access = Access::Proved;
+        const DType t = e->type.dtype;
+        const Expr* none = is_float(t) ? ctx_.number(0, t) : t == DType::Bool ? ctx_.boolean(false) : ctx_.integer(0, t);
+        safe.emplace(e, ctx_.select(e->args[1], ctx_.raw(load, {e->args[0]}), none));
+        a.in_range.push_back(when ? ctx_.binary(Op::Or, ctx_.logical_not(when), e->args[1]) : e->args[1]);
+        continue;
+      }
+      const bool has_arms = e->op == Op::Select || e->op == Op::And || e->op == Op::Or;
+      stack.emplace_back(e->args[0], when);
+      for (size_t k = 1; k < e->args.size(); ++k) {
+        const bool if_true = e->op == Op::And || (e->op == Op::Select && k == 1);
+        stack.emplace_back(e->args[k], has_arms ? also(if_true ? e->args[0] : ctx_.logical_not(e->args[0])) : when);
+      }
+    }
+    for (const Expr* condition : a.in_range)
+      if (may_fault(condition)) return false;
+    if (safe.empty()) return true;
+    const Expr* score = ctx_.substitute(a.score, safe);
+    a.part = ctx_.substitute(a.part, {{a.score, score}});
+    a.score = score;
+    return true;
+  }
+
+  // The nest of the scores, as if they were written with their keys side by side.
+  FlatNest scores(const Attention& a, const Params& params) {
+    FlatNest n;
+    n.dims = rows_;
+    n.dims.push_back(key_);
+    n.params = params.list;
+    n.folds_anywhere = false;
+    FlatWrite& w = n.writes.emplace_back();
+    w.dtype = DType::F32;
+    w.value = a.score;
+    w.address = ctx_.integer(0);
+    for (const ir::Dim* d : n.dims) w.address = ctx_.add(ctx_.mul(w.address, d->extent), ctx_.dim(d));
+    return n;
+  }
+
+  ir::Context& ctx_;
+  const nest::Function& f_;
+  const nest::Group& group_;
+  const size_t first_, last_;
+  const GroupValues values_;
+  const ir::Dim* key_ = nullptr;
+  Dims rows_, queries_, columns_;  // of the last nest: that weights know, that values do not, and the others
+  nest::Operand factor_;           // the values
+  const Expr *mixed_ = nullptr, *weight_load_ = nullptr, *weight_ = nullptr, *parted_ = nullptr, *part_ = nullptr;
+  const Expr *score_ = nullptr, *scored_ = nullptr, *top_ = nullptr, *all_ = nullptr;
+};
+
+}  // namespace
+
+Result<std::optional<Attention>> attention_of(ir::Context& ctx, const nest::Function& f, const nest::Group& group, size_t first, size_t last) {
+  return Finder(ctx, f, group, first, last).run();
+}
+
+}  // namespace mlc::lower

@@ -1,0 +1,41 @@
+// Attention, as nests of a group have it (packager/nest/facts/group.h):
+//
+//   scores[rows, u]   what becomes of a product of queries and keys (scale, mask, softcap)
+//   top[rows]         max(scores[rows, u] for u)
+//   part[rows, u]     exp(scores - top), or zero where top is -inf
+//   all[rows]         sum(part[rows, u] for u)
+//   weight[rows, u]   part, or a quotient or product of it and what does not depend on u
+//   y[rows, f]        what becomes of sum(weight[rows, u] * values[u, f] for u)
+//
+// in any number of nests. Here it is one nest, whose dims are those of y and the keys: what each of these is of its scores, so that a
+// template need not keep them all (an exponential of a score less another top differs by a factor).
+#pragma once
+
+#include <optional>
+
+#include "packager/lower/device/device_product.h"
+
+namespace mlc::lower {
+
+struct Attention {
+  FlatNest nest;                     // y; in its value `mixed` stands for the sum over keys
+  DeviceProduct product;             // queries are its rows, keys its columns
+  DeviceProduct::Side values;        // the dims of y that the values know alone; no terms
+  const ir::Dim* key = nullptr;
+  // Nodes that stand for what the template has, and expressions in which they do.
+  const ir::Expr *score = nullptr;   // of the product (product.fold)
+  const ir::Expr *top = nullptr;
+  const ir::Expr *part = nullptr;    // of `score` and `top`
+  const ir::Expr *all = nullptr;     // null: not needed
+  const ir::Expr *weight = nullptr;  // of `parted`, and of `all` perhaps: linear in the first
+  const ir::Expr *parted = nullptr, *mixed = nullptr;
+  std::vector<const ir::Expr*> in_range;  // of loads of the score, which stand for zero elsewhere: at each query and key, or there is a fault
+};
+
+// Nests first .. last of the group as attention; nothing, if they are none, or if other statements read what they pass on.
+Result<std::optional<Attention>> attention_of(ir::Context& ctx, const nest::Function& f, const nest::Group& group, size_t first, size_t last);
+
+// Its schedules on a device; nothing, if there is too little to share. `attention` must outlive them.
+std::optional<Schedules> device_attention(const Job& job, const Attention& attention);
+
+}  // namespace mlc::lower

@@ -1,0 +1,375 @@
+// Attention on a device: a block has some queries and goes along the keys, some at a time, so scores never leave it (design:
+// accelerators.md section 3.2):
+//
+//   for some keys
+//     scores = queries * keys, a tile in registers; to shared memory, key by key
+//     each lane takes a query and some of these keys: scores, their maximum, exponentials, their sum
+//     what was summed before fades by exp(old maximum - new maximum)
+//     sums += exponentials * values, a tile in registers
+//   what becomes of the sums is written, once they have gone through shared memory
+//
+// Lanes of a query join what they have in a fixed order. Conditions on keys bound the loop for all queries of the block.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "packager/lower/device/attention.h"
+#include "packager/lower/flat/body.h"
+
+namespace mlc::lower {
+
+using ir::Expr;
+using ir::Op;
+using schedule::Bind;
+using schedule::Family;
+
+namespace {
+
+constexpr int64_t kVectorOfLane = 4;
+constexpr int64_t kMostValues = 256;          // elements of a value
+constexpr double kLeastQueries = 8, kLeastKeys = 8;
+constexpr int64_t kMostSums = 64;             // of a lane, for a good schedule
+constexpr unsigned kCopies = 2, kMoreCopies = 8;  // of a step: SPIR-V is compiled where it runs
+constexpr int64_t kCopiesOfLoads = 4;
+constexpr int64_t kKeys = 32;                 // of a turn
+constexpr double kRowsWorthKeys = 24;         // queries that cost as much as what all queries of a block share
+constexpr double kShortPieces = 1.1;
+
+// Elements of a value as lanes have them: in vectors, eight side by side.
+int64_t padded(int64_t elements) {
+  if (elements <= kTileSide) return kTileSide;
+  return elements <= 2 * kTileSide ? 2 * kTileSide : (elements + kVectorOfLane * kTileSide - 1) / (kVectorOfLane * kTileSide) * (kVectorOfLane * kTileSide);
+}
+
+class AttentionStage final : public TileStage {
+ public:
+  AttentionStage(const Job& job, const Attention& a, Skeleton& k, const schedule::Schedule& how)
+      : TileStage(job, a.nest, k, a.product, how), a_(a), tile_(how.tile), lanes_of_query_(kTileLanes / tile_.rows) {
+    queries_ = part_of(p_.rows, tile_.rows);
+    keys_ = part_of(p_.columns, tile_.columns);
+    elements_ = part_of(a_.values, padded(a_.values.points->i));
+    grid.push_back(ctx_.ceildiv(p_.rows.points, ctx_.integer(tile_.rows)));
+    weights_ = queries_;
+    // Scores and what is made of them lie key by key, as a factor of the second product; sums go the same way, in pieces.
+    weights_.memory = k_.shared("scores", DType::F32, tile_.rows * std::max(tile_.columns, width()));
+    queries_.memory = keys_.memory = elements_.memory = k_.shared("tile", DType::F32, std::max((tile_.rows + tile_.columns) * tile_.depth, tile_.depth * elements_.size));
+    keys_.memory_begin = tile_.rows * tile_.depth;
+    rows_memory_ = k_.shared("rows", DType::F32, tile_.rows);
+    if (lanes_of_query_ > 1) parts_memory_ = k_.shared("parts", DType::F32, kTileLanes);
+    const Expr* steps = ctx_.add(p_.depth_points, a_.values.points);
+    for (const ir::Dim* d : p_.outer) steps = ctx_.mul(steps, d->extent);
+    std::vector<const Expr*> extents{p_.rows.points, a_.key->extent, steps};
+    for (const ir::Dim* d : p_.batch) extents.push_back(d->extent);
+    work = k_.takes(kOperationNs, extents);
+  }
+
+ private:
+  // Neighbours among the elements of a value that lanes have at once.
+  int64_t width() const { return elements_.vector * kTileSide; }
+
+  void part(const std::vector<Range>&) override {}
+
+  void block(const std::vector<const Expr*>& at, const Expr* lane) override {
+    lane_ = lane;
+    bind_batch(at);
+    queries_.first = weights_.first = k_.b.let(ctx_.mul(at[p_.batch.size()], ctx_.integer(tile_.rows)));
+    elements_.first = ctx_.integer(0);
+    const Expr *quick = k_.b.let(ctx_.floormod(lane, ctx_.integer(kTileSide))), *slow = k_.b.let(ctx_.floordiv(lane, ctx_.integer(kTileSide)));
+    queries_.lane = elements_.lane = quick;
+    keys_.lane = weights_.lane = slow;
+    share_bringing(queries_, lane);
+    share_bringing(keys_, lane);
+    // Of the softmax: a query and every so-manieth key.
+    query_ = lanes_of_query_ == 1 ? lane : queries_.brought;
+    share_ = lanes_of_query_ == 1 ? ctx_.integer(0) : k_.b.let(ctx_.floordiv(lane, ctx_.integer(tile_.rows)));
+    sums_ = zeros(weights_, elements_);
+    top_ = k_.b.local(ctx_.number(-INFINITY, DType::F32));
+    all_ = k_.b.local(zero());
+    const auto [begin, end] = keys_of_block();
+    keys_end_ = end;
+    k_.b.with_for(begin, end, tile_.columns, [&](const Expr* first) {
+      keys_.first = first;
+      s_.scoped([&] { add_scores(); });
+      s_.scoped([&] { weigh(); });
+      s_.scoped([&] { add_values(); });
+    });
+    write_results();
+  }
+
+  // ---- which keys ----
+
+  // Those that some query of the block may look at: where a condition on the key fails, its score is -inf, its weight zero.
+  std::pair<const Expr*, const Expr*> keys_of_block() {
+    const Expr *begin = ctx_.integer(0), *end = a_.key->extent, *score = a_.score;
+    const bool is_masked = score->op == Op::Select && score->args[2]->is_const() && score->args[2]->f == -INFINITY;
+    if (is_masked)
+      for (const Expr* term : conjuncts(ctx_, score->args[0])) {
+        const auto bound = s_.facts.needs_guard(term) ? std::nullopt : bound_of(ctx_, term, a_.key);
+        if (!bound) continue;
+        if (const Expr* b = bound->begin ? extreme(bound->begin, /*largest=*/false) : nullptr) begin = ctx_.max(begin, b);
+        if (const Expr* e = bound->end ? extreme(bound->end, /*largest=*/true) : nullptr) end = ctx_.min(end, e);
+      }
+    return {k_.b.let(begin), k_.b.let(end)};
+  }
+
+  // A bound for all queries of the block; null: none is known.
+  const Expr* extreme(const Expr* bound, bool largest) {
+    const std::vector<const ir::Dim*>& dims = p_.rows.dims;
+    const auto knows = [&](const ir::Dim* d) { return s_.facts.depends(bound, d); };
+    if (std::none_of(dims.begin(), dims.end(), knows)) return s_.value(bound);
+    if (dims.size() != 1) return nullptr;
+    const Expr* leaf[] = {ctx_.dim(dims[0])};
+    const auto linear = ir::linear_in(ctx_, bound, leaf);
+    if (!linear || !linear->coefficients[0]->is_const()) return nullptr;
+    const Expr* last = ctx_.sub(ctx_.min(ctx_.add(queries_.first, ctx_.integer(tile_.rows)), p_.rows.points), ctx_.integer(1));
+    const Expr* query = (linear->coefficients[0]->i > 0) == largest ? last : queries_.first;
+    return ctx_.add(s_.value(linear->rest), ctx_.mul(linear->coefficients[0], query));
+  }
+
+  // Whether all turns have as many keys.
+  bool has_whole_turns() const { return a_.score->op != Op::Select && ir::divisor_of(a_.key->extent) % tile_.columns == 0; }
+
+  // ---- one turn ----
+
+  void add_scores() {
+    const Sums products = zeros(keys_, queries_);
+    s_.scoped([&] {
+      bind_point(*queries_.side, existing(*queries_.side, ctx_.add(queries_.first, queries_.brought), queries_.size));
+      bind_point(*keys_.side, k_.b.let(ctx_.min(ctx_.add(keys_.first, keys_.brought), ctx_.sub(a_.key->extent, ctx_.integer(1)))));
+      over_outer([&] { TileStage::add_products(keys_, queries_, products); });
+    });
+    k_.b.append(loop::StmtKind::Barrier);  // weights of the turn before have been read
+    const int64_t vectors = queries_.of_lane / queries_.vector;
+    for (int64_t r = 0; r < keys_.of_lane; ++r)
+      for (int64_t v = 0; v < vectors; ++v)
+        k_.b.store(weights_.memory, score_place(point_at(keys_, r), vector_at(queries_, v)), products[static_cast<size_t>(r * vectors + v)]);
+    k_.b.append(loop::StmtKind::Barrier);
+  }
+
+  const Expr* score_place(const Expr* key, const Expr* query) { return ctx_.add(ctx_.mul(key, ctx_.integer(tile_.rows)), query); }
+  const Expr* score_at(const Expr* key) { return loop::vec_load(ctx_, weights_.memory, {DType::F32, 1}, score_place(key, query_)); }
+
+  // What the lanes of a query have, joined in their order.
+  const Expr* joined(Op op, const Expr* mine) {
+    if (lanes_of_query_ == 1) return k_.b.let(mine);
+    k_.b.store(parts_memory_, lane_, mine);
+    k_.b.append(loop::StmtKind::Barrier);
+    const Expr* all = nullptr;
+    for (int64_t k = 0; k < lanes_of_query_; ++k) {
+      const Expr* one = loop::vec_load(ctx_, parts_memory_, {DType::F32, 1}, ctx_.add(query_, ctx_.integer(k * tile_.rows)));
+      all = k_.b.let(all ? loop::vec_binary(ctx_, op, all, one) : one);
+    }
+    return all;
+  }
+
+  void weigh() {
+    bind_point(p_.rows, existing(p_.rows, ctx_.add(queries_.first, query_), tile_.rows));
+    const Expr* here = k_.b.let(ctx_.min(ctx_.integer(tile_.columns), ctx_.sub(keys_end_, keys_.first)));
+    const Expr* top = k_.b.let(loop::vec_binary(ctx_, Op::Max, top_, largest_score(here)));
+    const Expr* lowest = ctx_.number(-INFINITY, DType::F32);
+    // By what earlier exponentials are too large; before there was a score they were zero.
+    const Expr *before = k_.b.let(top_), *fading = nullptr;
+    s_.scoped([&] { fading = k_.b.let(ctx_.select(ctx_.binary(Op::Eq, before, lowest), zero(), exponential(before, top))); });
+    k_.b.assign(all_, loop::vec_binary(ctx_, Op::Mul, all_, fading));
+    // Where all scores are -inf so far they are not numbers, which a score to come would not wash away.
+    const Expr* is_open = k_.b.let(ctx_.logical_not(ctx_.binary(Op::Eq, top, lowest)));
+    const auto write = [&](const Expr* k, const Expr* value) { k_.b.store(weights_.memory, score_place(k, query_), value); };
+    k_.b.with_for(share_, ctx_.integer(tile_.columns), lanes_of_query_, [&](const Expr* k) {
+      const auto weight = [&] {
+        s_.scoped([&] {
+          const Expr* part = k_.b.let(ctx_.select(is_open, exponential(score_at(k), top), zero()));
+          k_.b.assign(all_, loop::vec_binary(ctx_, Op::Add, all_, part));
+          write(k, part);
+        });
+      };
+      if (has_whole_turns()) weight();
+      else k_.b.with_if(ctx_.binary(Op::Lt, k, here), weight, [&] { write(k, zero()); });
+    });
+    tell_row(fading);
+    k_.b.assign(top_, top);
+    k_.b.append(loop::StmtKind::Barrier);
+  }
+
+  // Of the query, among the keys of the turn. What was a product in memory is a score then.
+  const Expr* largest_score(const Expr* here) {
+    const Expr* best = k_.b.local(ctx_.number(-INFINITY, DType::F32));
+    k_.b.with_for(share_, here, lanes_of_query_, [&](const Expr* k) {
+      s_.scoped([&] {
+        s_.bind(a_.key, k_.b.let(ctx_.add(keys_.first, k)));
+        for (const Expr* condition : a_.in_range) k_.b.fault(ctx_.logical_not(s_.value(condition)), kIndexFault);
+        s_.define(p_.fold, k_.b.let(score_at(k)));
+        const Expr* score = k_.b.let(s_.value(a_.score));
+        k_.b.store(weights_.memory, score_place(k, query_), score);
+        k_.b.assign(best, loop::vec_binary(ctx_, Op::Max, best, score));
+      });
+    });
+    return joined(Op::Max, best);
+  }
+
+  const Expr* exponential(const Expr* score, const Expr* top) {
+    s_.define(a_.score, k_.b.let(score));
+    s_.define(a_.top, top);
+    return k_.b.let(s_.value(a_.part));
+  }
+
+  // Tells all lanes what the query's have.
+  void tell_row(const Expr* value) {
+    const auto tell = [&] { k_.b.store(rows_memory_, query_, value); };
+    if (lanes_of_query_ == 1) tell();
+    else k_.b.with_if(ctx_.binary(Op::Eq, share_, ctx_.integer(0)), tell);
+  }
+
+  int64_t vectors_of_value() const { return elements_.of_lane / elements_.vector; }
+
+  void add_values() {
+    for (int64_t v = 0; v < weights_.of_lane / weights_.vector; ++v) {
+      const Expr* of_rows = k_.b.let(loop::vec_load(ctx_, rows_memory_, {DType::F32, static_cast<uint16_t>(weights_.vector)}, vector_at(weights_, v)));
+      for (int64_t r = 0; r < weights_.vector; ++r) {
+        const Expr* fading = loop::splat(ctx_, loop::extract(ctx_, of_rows, static_cast<unsigned>(r)), static_cast<unsigned>(elements_.vector));
+        for (int64_t c = 0; c < vectors_of_value(); ++c) {
+          const Expr* sum = sums_[static_cast<size_t>((v * weights_.vector + r) * vectors_of_value() + c)];
+          k_.b.assign(sum, loop::vec_binary(ctx_, Op::Mul, sum, fading));
+        }
+      }
+    }
+    k_.b.with_for(ctx_.integer(0), ctx_.integer(tile_.columns), tile_.depth, [&](const Expr* piece) {
+      k_.b.append(loop::StmtKind::Barrier);  // all lanes have read the piece before
+      bring_values(piece);
+      k_.b.append(loop::StmtKind::Barrier);
+      over_steps([&](const Expr* k) { add_step(weights_, k_.b.let(ctx_.add(piece, k)), elements_, k, sums_); });
+    });
+  }
+
+  // The values of so many keys, from `piece` of the turn on.
+  void bring_values(const Expr* piece) {
+    const int64_t count = tile_.depth * elements_.size / kTileLanes, copies = std::gcd(count, kCopiesOfLoads);
+    k_.b.with_for(ctx_.integer(0), ctx_.integer(count), copies, [&](const Expr* i) {
+      std::vector<std::pair<const Expr*, const Expr*>> stores;  // where and what
+      for (int64_t u = 0; u < copies; ++u) {
+        const Expr* place = k_.b.let(ctx_.add(ctx_.mul(ctx_.add(i, ctx_.integer(u)), ctx_.integer(kTileLanes)), lane_));
+        const Expr *key = ctx_.floordiv(place, ctx_.integer(elements_.size)), *element = ctx_.floormod(place, ctx_.integer(elements_.size));
+        stores.emplace_back(place, value_at(k_.b.let(ctx_.add(ctx_.add(keys_.first, piece), key)), k_.b.let(element)));
+      }
+      for (const auto& [where, what] : stores) k_.b.store(elements_.memory, where, what);
+    });
+  }
+
+  // Zero where there is no such key: its weight is zero as well. Sums of elements that do not exist are not written.
+  const Expr* value_at(const Expr* key, const Expr* element) {
+    const Expr* value = nullptr;
+    s_.scoped([&] {
+      s_.bind(a_.key, has_whole_turns() ? key : k_.b.let(ctx_.min(key, ctx_.sub(a_.key->extent, ctx_.integer(1)))));
+      bind_point(a_.values, existing(a_.values, element, elements_.size));
+      value = k_.b.let(s_.value(a_.values.factor.factor));
+      if (!has_whole_turns()) value = k_.b.let(ctx_.select(ctx_.binary(Op::Lt, key, keys_end_), value, zero()));
+    });
+    return value;
+  }
+
+  // ---- behind the last turn ----
+
+  // Sums go through memory in pieces, so that neighbouring lanes write neighbours and the epilogue is code once for each.
+  void write_results() {
+    tell_row(joined(Op::Add, all_));
+    const Expr* width = ctx_.integer(elements_.vector * kTileSide);
+    for (int64_t v = 0; v < vectors_of_value(); ++v) {
+      k_.b.append(loop::StmtKind::Barrier);
+      for (int64_t r = 0; r < weights_.of_lane; ++r) {
+        const Expr* at = ctx_.add(ctx_.mul(point_at(weights_, r), width), ctx_.mul(elements_.lane, ctx_.integer(elements_.vector)));
+        k_.b.store(weights_.memory, at, sums_[static_cast<size_t>(r * vectors_of_value() + v)]);
+      }
+      k_.b.append(loop::StmtKind::Barrier);
+      const Expr *column = k_.b.let(ctx_.floormod(lane_, width)), *first_row = k_.b.let(ctx_.floordiv(lane_, width));
+      at_point(elements_, ctx_.add(column, ctx_.mul(width, ctx_.integer(v))), [&] {
+        k_.b.with_for(first_row, ctx_.integer(tile_.rows), kTileLanes / width->i, [&](const Expr* row) {
+          at_point(weights_, row, [&] {
+            const auto load = [&](uint32_t memory, const Expr* at) { return k_.b.let(loop::vec_load(ctx_, memory, {DType::F32, 1}, at)); };
+            s_.define(a_.all, load(rows_memory_, row));
+            s_.define(a_.parted, load(weights_.memory, ctx_.add(ctx_.mul(row, width), column)));
+            s_.define(a_.mixed, k_.b.let(s_.value(a_.weight)));
+            emit_writes(s_, k_.b, n_, nullptr);
+          });
+        });
+      });
+    }
+  }
+
+  const Attention& a_;
+  const schedule::Tile tile_;
+  const int64_t lanes_of_query_;
+  Part queries_, keys_, weights_, elements_;
+  uint32_t rows_memory_ = 0, parts_memory_ = 0;
+  const Expr *lane_ = nullptr, *query_ = nullptr, *share_ = nullptr, *keys_end_ = nullptr;
+  const Expr *top_ = nullptr, *all_ = nullptr;  // of the query, so far; `all_`: of the lane's share
+  Sums sums_;
+};
+
+// Which schedules there are, and which are good.
+class Attentions {
+ public:
+  Attentions(const Job& job, const Attention& a) : job_(job), a_(a) {}
+
+  std::optional<Schedules> run() {
+    const DeviceProduct& p = a_.product;
+    const Expr* elements = a_.values.points;
+    const unsigned most = job_.target.most_buffers();
+    if (!a_.all || (most && a_.nest.params.size() > most)) return std::nullopt;
+    if (!elements->is_const() || elements->i < 1 || elements->i > kMostValues) return std::nullopt;
+    if (estimate(p.rows.points) < kLeastQueries || estimate(a_.key->extent) < kLeastKeys || p.depth.empty()) return std::nullopt;
+    Schedules s;
+    s.space.family = Family::Attention;
+    s.space.block = kTileLanes;
+    s.space.shared_bytes = kDeviceShared;
+    s.space.tile_columns = padded(elements->i);
+    const std::string instruction = job_.target.has_fma ? "fma.f32" : "mul.f32";
+    s.space.instructions = {instruction};
+    schedule::Schedule best{.family = Family::Attention, .instruction = instruction, .block = kTileLanes, .vector_bytes = job_.vector_bytes()};
+    DimNames names;
+    const auto add = [&](const ir::Dim* d, bool is_grid, bool reduces) {
+      schedule::Space::Dim& dim = s.space.dims.emplace_back();
+      dim.name = names.add(d);
+      dim.extent = d->extent->is_const() ? d->extent->i : -1;
+      dim.cut = is_grid;
+      dim.serial = !is_grid;
+      dim.reduces = reduces;
+      best.loops.push_back({.dim = dim.name, .bind = is_grid ? Bind::Grid : Bind::Serial, .reduces = reduces});
+    };
+    for (const auto* dims : {&p.batch, &p.rows.dims})
+      for (const ir::Dim* d : *dims) add(d, true, false);
+    for (const ir::Dim* d : a_.values.dims) add(d, false, false);
+    add(a_.key, false, true);
+    for (const ir::Dim* d : p.depth) add(d, false, true);
+    rank(best, s.space, s.ranked);
+    if (s.ranked.empty()) return std::nullopt;
+    s.build = [&job = job_, &a = a_](Skeleton& k, const schedule::Schedule& how) -> StagePtr { return std::make_unique<AttentionStage>(job, a, k, how); };
+    return s;
+  }
+
+ private:
+  // Many queries share what is read of keys and values; few leave registers to long values, and blocks to more of a device.
+  void rank(schedule::Schedule how, const schedule::Space& space, std::vector<schedule::Schedule>& ranked) const {
+    double others = 1;
+    for (const ir::Dim* d : a_.product.batch) others *= estimate(d->extent);
+    std::vector<std::pair<double, schedule::Schedule>> costs;
+    const bool is_compiled_late = job_.target.llvm_triple.empty();
+    for (const int64_t rows : {64, 32, 16})
+      for (const int64_t depth : {16, 8}) {
+        const int64_t sums = rows / kTileSide * (space.tile_columns / kTileSide);
+        how.tile = {rows, kKeys, depth, is_compiled_late ? kCopies : kMoreCopies, false};
+        if (sums > kMostSums || !schedule::verify(how, space).ok()) continue;
+        const double blocks = std::max(others * std::ceil(estimate(a_.product.rows.points) / static_cast<double>(rows)), kBlocksAtOnce);
+        costs.emplace_back(blocks * (static_cast<double>(rows) + kRowsWorthKeys) * (depth == 16 ? 1 : kShortPieces), how);
+      }
+    std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (auto& [cost, s] : costs) ranked.push_back(std::move(s));
+  }
+
+  const Job& job_;
+  const Attention& a_;
+};
+
+}  // namespace
+
+std::optional<Schedules> device_attention(const Job& job, const Attention& attention) { return Attentions(job, attention).run(); }
+
+}  // namespace mlc::lower

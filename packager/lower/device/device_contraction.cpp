@@ -1,0 +1,168 @@
+// Schedules of products on devices: tiles where there are rows and columns enough, slices of the fold where rows are few. Nothing of
+// both, where a lane for each point is as good: depthwise convolutions, outer products.
+#include <algorithm>
+#include <cmath>
+
+#include "packager/lower/device/device_product.h"
+
+namespace mlc::lower {
+
+using ir::Expr;
+using schedule::Bind;
+using schedule::Family;
+
+namespace {
+
+constexpr int64_t kFewRows = 8;             // that lanes of slices have, all of them
+constexpr double kLeastSides = 8;           // rows or columns of tiles, at least
+constexpr double kLeastDepth = 8, kLeastSliced = 64;
+constexpr int64_t kDepths[] = {16, 8};
+constexpr double kMostWaste = 1.25;         // steps of a piece beside those that exist
+constexpr double kLoadCost = 8;             // of an element from shared memory, beside a product
+constexpr double kLongEpilogue = 14;        // operations
+constexpr double kMostEpilogue = 256;       // of all sums of a lane, where each has code of its own; a dim of rows takes about kDecode
+constexpr double kDecode = 3;
+// Products of a lane in all copies of a step. SPIR-V is compiled where it runs, at the first start: there short code is better.
+constexpr int64_t kMostProducts = 1024, kFewProducts = 128, kFewCopies = 4;
+constexpr int64_t kPanelColumns = 16, kLongColumns = 4;  // of slices: side by side in memory, and not
+constexpr unsigned kSliceCopies = 4;
+
+class DeviceProducts {
+ public:
+  DeviceProducts(const Job& job, const FlatNest& nest, DeviceProduct p) : job_(job), n_(nest), ctx_(job.ctx), p_(std::move(p)) {}
+
+  std::optional<Schedules> run() {
+    choose_depth();
+    if (is_few(p_.columns) && !is_few(p_.rows)) std::swap(p_.rows, p_.columns);
+    const bool few = is_few(p_.rows);
+    const double smaller = std::min(estimate(p_.rows.points), estimate(p_.columns.points)), folded = estimate(p_.depth_points);
+    if (few ? folded < kLeastSliced : smaller < kLeastSides || folded < kLeastDepth) return std::nullopt;
+    Schedules s;
+    find_space(s.space, few);
+    if (few) s.ranked.push_back(slices());
+    else tiles(s.ranked);
+    s.build = [&job = job_, &nest = n_, p = p_, few](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
+      DeviceProduct walked = p;
+      return few ? slices_stage(job, nest, k, walked, how) : tile_stage(job, nest, k, walked, how);
+    };
+    return s;
+  }
+
+ private:
+  static bool is_few(const DeviceProduct::Side& side) { return side.points->is_const() && side.points->i >= 1 && side.points->i <= kFewRows; }
+
+  // The longest dim that no condition restricts goes by in pieces, if it fills them; else all of the fold does, as one.
+  void choose_depth() {
+    std::vector<const ir::Dim*>& dims = p_.depth;
+    const Expr* where = p_.fold->fold->where;
+    const ir::Dim* longest = nullptr;
+    for (const ir::Dim* d : dims) {
+      if (where && facts_.depends(where, d)) continue;
+      if (!longest || estimate(d->extent) > estimate(longest->extent)) longest = d;
+    }
+    if (!longest) return;
+    std::stable_partition(dims.begin(), dims.end(), [&](const ir::Dim* d) { return d != longest; });
+  }
+
+  void find_space(schedule::Space& space, bool few) {
+    space.family = few ? Family::Slices : Family::Tile;
+    space.block = few ? kSliceLanes : kTileLanes;
+    space.shared_bytes = kDeviceShared;
+    space.instructions = {instruction()};
+    if (few) space.tile_rows = p_.rows.points->i;
+    else space.places = {"sums"};
+    const auto add = [&](const ir::Dim* d, bool reduces) {
+      schedule::Space::Dim& dim = space.dims.emplace_back();
+      dim.name = names_.add(d);
+      dim.extent = d->extent->is_const() ? d->extent->i : -1;
+      dim.cut = !reduces;
+      dim.serial = dim.reduces = reduces;
+      base_.loops.push_back({.dim = dim.name, .bind = reduces ? Bind::Serial : Bind::Grid, .reduces = reduces});
+    };
+    for (const auto* dims : {&p_.batch, &p_.rows.dims, &p_.columns.dims})
+      for (const ir::Dim* d : *dims) add(d, false);
+    for (const ir::Dim* d : p_.depth) add(d, true);
+    base_.family = space.family;
+    base_.block = space.block;
+    base_.instruction = instruction();
+    base_.vector_bytes = job_.vector_bytes();
+  }
+
+  std::string instruction() const { return (job_.target.has_fma && is_float(p_.sum()) ? "fma." : "mul.") + std::string(name_of(p_.sum())); }
+
+  // Whether the columns lie along the depth, so that lanes should, too.
+  bool is_along_depth() {
+    const Expr* leaf[] = {ctx_.dim(p_.depth.back())};
+    const auto linear = ir::linear_in(ctx_, p_.columns.factor.load->args[0], leaf);
+    return linear && linear->coefficients[0]->is_int(1);
+  }
+
+  schedule::Schedule slices() {
+    schedule::Schedule s = base_;
+    const int64_t columns = is_along_depth() ? kLongColumns : kPanelColumns;
+    s.tile = {p_.rows.points->i, columns, kSliceLanes / columns, kSliceCopies, false};
+    s.tile.flat = p_.depth.size() > 1 && estimate(p_.depth.back()->extent) < static_cast<double>(4 * s.tile.depth);
+    return s;
+  }
+
+  static double pieces(double steps, int64_t depth) { return std::ceil(steps / static_cast<double>(depth)) * static_cast<double>(depth); }
+
+  void tiles(std::vector<schedule::Schedule>& ranked) {
+    // In which pieces the depth wastes least.
+    const double last = estimate(p_.depth.back()->extent), all = estimate(p_.depth_points);
+    int64_t depth = kDepths[0];
+    double waste = 1e300;
+    bool flat = false;
+    for (const bool f : {false, true})
+      for (const int64_t d : kDepths) {
+        const double steps = f ? all : last;
+        const double here = pieces(steps, d) / std::max(steps, 1.0);
+        if (here > kMostWaste ? here >= waste : waste <= kMostWaste) continue;
+        waste = here, depth = d, flat = f;
+      }
+    flat &= p_.depth.size() > 1;
+    std::vector<std::pair<double, schedule::Schedule>> costs;
+    for (const int64_t rows : {64, 32, 16})
+      for (const int64_t columns : {64, 32, 16}) {
+        schedule::Schedule s = base_;
+        const int64_t sums = rows / kTileSide * (columns / kTileSide);
+        const int64_t copies = job_.target.llvm_triple.empty() ? std::min(kFewProducts / sums, kFewCopies) : kMostProducts / sums;
+        s.tile = {rows, columns, depth, static_cast<unsigned>(std::clamp<int64_t>(copies, 1, depth)), flat};
+        if (is_long_epilogue(sums)) s.places = {{"sums", 1}};
+        costs.emplace_back(cost(rows, columns), s);
+      }
+    std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (size_t k = 0; k < 4; ++k) ranked.push_back(costs[k].second);
+  }
+
+  bool is_long_epilogue(int64_t sums) {
+    const double operations = facts_.cost(n_.writes[0].value) - facts_.cost(p_.fold);
+    return operations > kLongEpilogue || static_cast<double>(sums) * (operations + kDecode * static_cast<double>(p_.rows.dims.size())) > kMostEpilogue;
+  }
+
+  // Products of a lane and what they take, for all blocks; as if there were many, if there are few.
+  double cost(int64_t rows, int64_t columns) {
+    double blocks = std::ceil(estimate(p_.rows.points) / static_cast<double>(rows)) * std::ceil(estimate(p_.columns.points) / static_cast<double>(columns));
+    for (const ir::Dim* d : p_.batch) blocks *= estimate(d->extent);
+    const auto r = static_cast<double>(rows) / kTileSide, c = static_cast<double>(columns) / kTileSide;
+    return std::max(blocks, kBlocksAtOnce) * (r * c + kLoadCost * (r + c));
+  }
+
+  const Job& job_;
+  const FlatNest& n_;
+  ir::Context& ctx_;
+  DeviceProduct p_;
+  Facts facts_;
+  DimNames names_;
+  schedule::Schedule base_;
+};
+
+}  // namespace
+
+std::optional<Schedules> device_products(const Job& job, const FlatNest& nest) {
+  auto p = product_for_device(job.ctx, nest);
+  if (!p || p->depth.empty()) return std::nullopt;
+  return DeviceProducts(job, nest, std::move(*p)).run();
+}
+
+}  // namespace mlc::lower

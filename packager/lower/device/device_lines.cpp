@@ -1,0 +1,261 @@
+// Folds whose points are contiguous, on a device: softmax, norms, sums along the last axis. Some lanes of a block share a row: each
+// folds every so-manieth element, neighbours in memory being neighbours among lanes; what they have goes through shared memory, halves
+// onto each other. The tree is the same in every run, hence the result. What the row's points need of its folds is at hand then: all of
+// a softmax is one kernel.
+#include <algorithm>
+#include <bit>
+
+#include "packager/lower/device/device_scan.h"
+
+namespace mlc::lower {
+
+using ir::Access;
+using ir::Expr;
+using ir::Join;
+using ir::Op;
+using schedule::Bind;
+using schedule::Family;
+
+namespace {
+
+constexpr unsigned kLineLanes = 128;       // of a block
+constexpr double kLeastSharedPoints = 32;    // points of a fold that the points of a row share
+constexpr double kLeastAlone = 256;    // of one that a single point has,
+constexpr double kManyRows = 4096;     // where there are so many of these; fewer take what they get
+constexpr double kLongLine = 16384;    // more points go to several blocks, unless there are many rows
+constexpr double kFewLines = 64;
+constexpr double kShortLine = 256;     // a quarter of the lanes is enough
+
+struct Lines {
+  std::vector<const Expr*> folds;        // inner ones first
+  std::vector<const ir::Dim*> rows, line;  // map dims: that folds know, and the others
+  double longest = 0;                    // points of a fold
+};
+
+double points_of(const std::vector<const ir::Dim*>& dims) {
+  double points = 1;
+  for (const ir::Dim* d : dims) points *= estimate(d->extent);
+  return points;
+}
+
+class Recognition {
+ public:
+  Recognition(ir::Context& ctx, const FlatNest& nest) : ctx_(ctx), n_(nest) {}
+
+  std::optional<Lines> run() {
+    if (n_.where || n_.scan_dim) return std::nullopt;
+    bool plain = true;  // lanes that wait for each other cannot stop at a fault
+    for (const FlatWrite& w : n_.writes) {
+      plain &= !w.push && !w.in_range;
+      ir::walk(w.value, [&](const Expr* e) {
+        plain &= e->op != Op::Load || e->access != Access::Checked;
+        if (e->op == Op::Fold && std::find(l_.folds.begin(), l_.folds.end(), e) == l_.folds.end()) l_.folds.push_back(e);
+      });
+    }
+    if (!plain || l_.folds.empty()) return std::nullopt;
+    const DimSet known = facts_.dims(l_.folds.front());
+    DimSet ours = 0;
+    for (const ir::Dim* d : n_.dims) {
+      ours |= facts_.bit(d);
+      (known & facts_.bit(d) ? l_.rows : l_.line).push_back(d);
+    }
+    for (const Expr* fold : l_.folds) {
+      if (facts_.dims(fold) != known || (known & ~ours) || !is_good(fold)) return std::nullopt;
+      l_.longest = std::max(l_.longest, points_of(fold->fold->dims));
+    }
+    return pays() ? std::optional(l_) : std::nullopt;
+  }
+
+ private:
+  bool is_good(const Expr* fold) {
+    const ir::Combiner& c = *fold->fold->combiner;
+    if (!c.commutative || c.join == Join::Last || fold->fold->dims.empty()) return false;
+    if (n_.folds_anywhere || !facts_.needs_guard(fold)) return true;
+    return std::any_of(n_.writes.begin(), n_.writes.end(), [&](const FlatWrite& w) { return is_unconditional(w.value, fold); });
+  }
+
+  bool pays() {
+    const double rows = points_of(l_.rows);
+    if (l_.longest > kLongLine && rows < kFewLines) return false;
+    if (l_.longest < (l_.line.empty() && rows >= kManyRows ? kLeastAlone : kLeastSharedPoints)) return false;
+    return is_contiguous_fold() || (l_.line.empty() && rows < kFewLines);
+  }
+
+  // Whether neighbouring points of a fold are neighbours in an array.
+  bool is_contiguous_fold() {
+    bool found = false;
+    for (const Expr* fold : l_.folds)
+      for (const Expr* body : fold->args)
+        ir::walk(body, [&](const Expr* e) {
+          found |= e->op == Op::Load && facts_.depends(e->args[0], fold->fold->dims.back()) && is_contiguous(ctx_, e->args[0], fold->fold->dims.back());
+        });
+    return found;
+  }
+
+  ir::Context& ctx_;
+  const FlatNest& n_;
+  Facts facts_;
+  Lines l_;
+};
+
+class LineStage final : public Stage {
+ public:
+  LineStage(const Job& job, const FlatNest& nest, Skeleton& k, Lines lines, const schedule::Schedule& how)
+      : Stage(job, nest, k), l_(std::move(lines)), rows_(how.tile.rows), lanes_(how.tile.columns) {
+    schedule = schedule::print(how);
+    std::vector<const Expr*> extents;
+    for (const ir::Dim* d : l_.rows) extents.push_back(d->extent);
+    num_rows_ = ctx_.product(extents);
+    grid = {ctx_.ceildiv(num_rows_, ctx_.integer(rows_))};
+    for (const ir::Dim* d : l_.line) extents.push_back(d->extent);
+    const Expr* operations = ctx_.number(0, DType::F64);
+    for (const FlatWrite& w : n_.writes) operations = ctx_.binary(Op::Add, operations, k_.operations(w.value));
+    work = k_.takes(kOperationNs, extents, operations);
+  }
+
+ private:
+  void part(const std::vector<Range>&) override {}
+
+  void block(const std::vector<const Expr*>& at, const Expr* lane) override {
+    lane_ = lane;
+    mine_ = rows_ == 1 ? lane : k_.b.let(ctx_.floormod(lane, ctx_.integer(lanes_)));
+    const Expr* row = rows_ == 1 ? at[0] : k_.b.let(ctx_.add(ctx_.mul(at[0], ctx_.integer(rows_)), ctx_.floordiv(lane, ctx_.integer(lanes_))));
+    const bool whole = ir::divisor_of(num_rows_) % rows_ == 0;
+    // What has no row of its own reads the last one: all lanes come to the barriers.
+    bind(l_.rows, whole ? row : k_.b.let(ctx_.min(row, ctx_.sub(num_rows_, ctx_.integer(1)))));
+    for (const Expr* fold : l_.folds) fold_together(fold);
+    const auto write = [&] { s_.scoped([&] { write_line(); }); };
+    whole ? write() : k_.b.with_if(ctx_.binary(Op::Lt, row, num_rows_), write);
+  }
+
+  void bind(const std::vector<const ir::Dim*>& dims, const Expr* point) {
+    std::vector<const Expr*> extents;
+    for (const ir::Dim* d : dims) extents.push_back(d->extent);
+    const std::vector<const Expr*> index = k_.decoded(point, extents);
+    for (size_t k = 0; k < dims.size(); ++k) s_.bind(dims[k], index[k]);
+  }
+
+  // Runs `body` for the points of `dims` that are this lane's.
+  void for_mine(const std::vector<const ir::Dim*>& dims, const std::function<void()>& body) {
+    std::vector<const Expr*> extents;
+    for (const ir::Dim* d : dims) extents.push_back(d->extent);
+    k_.b.with_for(mine_, ctx_.product(extents), lanes_, [&](const Expr* point) {
+      s_.scoped([&] {
+        bind(dims, point);
+        body();
+      });
+    });
+  }
+
+  void write_line() {
+    const auto write = [&] { emit_writes(s_, k_.b, n_, nullptr); };
+    if (!l_.line.empty()) return for_mine(l_.line, write);
+    k_.b.with_if(ctx_.binary(Op::Eq, mine_, ctx_.integer(0)), [&] { s_.scoped(write); });
+  }
+
+  using Tuple = std::vector<const Expr*>;
+
+  void assign_joined(const ir::Combiner& c, const Tuple& to, const Tuple& right) {
+    Tuple joined = s_.join(c, to, right);
+    if (joined.size() > 1)
+      for (const Expr*& j : joined) j = k_.b.let(j);
+    for (size_t k = 0; k < to.size(); ++k) k_.b.assign(to[k], joined[k]);
+  }
+
+  void fold_together(const Expr* e) {
+    const ir::Fold& fold = *e->fold;
+    const ir::Combiner& c = *fold.combiner;
+    Tuple sums;
+    for (unsigned k = 0; k < e->args.size(); ++k) sums.push_back(k_.b.local(s_.value(unit_of(ctx_, c, k, e->args[k]->type.dtype))));
+    for_mine(fold.dims, [&] {
+      const auto one = [&] {
+        Tuple right;
+        for (const Expr* body : e->args) right.push_back(s_.value(body));
+        assign_joined(c, sums, right);
+      };
+      if (fold.where) k_.b.with_if(s_.value(fold.where), [&] { s_.scoped(one); });
+      else one();
+    });
+    const Tuple all = across(c, sums);
+    for (unsigned k = 0; k < all.size(); ++k) s_.define(all.size() == 1 ? e : ctx_.field(e, k), all[k]);
+  }
+
+  // What all lanes of a row have, joined, for each of them.
+  Tuple across(const ir::Combiner& c, const Tuple& sums) {
+    std::vector<uint32_t> memory;
+    for (size_t k = 0; k < sums.size(); ++k) memory.push_back(memory_for(k, sums[k]->type.dtype));
+    const auto load = [&](const Expr* at) {
+      Tuple t;
+      for (size_t k = 0; k < sums.size(); ++k) t.push_back(k_.b.let(loop::vec_load(ctx_, memory[k], sums[k]->type, at)));
+      return t;
+    };
+    const auto store = [&] {
+      for (size_t k = 0; k < sums.size(); ++k) k_.b.store(memory[k], lane_, sums[k]);
+      k_.b.append(loop::StmtKind::Barrier);
+    };
+    store();
+    for (int64_t half = lanes_ / 2; half > 0; half /= 2) {
+      k_.b.with_if(ctx_.binary(Op::Lt, mine_, ctx_.integer(half)), [&] {
+        s_.scoped([&] {
+          assign_joined(c, sums, load(ctx_.add(lane_, ctx_.integer(half))));
+          for (size_t k = 0; k < sums.size(); ++k) k_.b.store(memory[k], lane_, sums[k]);
+        });
+      });
+      k_.b.append(loop::StmtKind::Barrier);
+    }
+    const Tuple all = load(rows_ == 1 ? ctx_.integer(0) : ctx_.sub(lane_, mine_));
+    k_.b.append(loop::StmtKind::Barrier);  // the next fold has the memory
+    return all;
+  }
+
+  uint32_t memory_for(size_t field, DType t) {
+    for (const auto& [known, type, number] : memories_)
+      if (known == field && type == t) return number;
+    memories_.push_back({field, t, k_.shared("fold", t, kLineLanes)});
+    return memories_.back().number;
+  }
+
+  const Lines l_;
+  const int64_t rows_, lanes_;  // of a block; of a row
+  const Expr *num_rows_ = nullptr, *lane_ = nullptr, *mine_ = nullptr;
+  struct Memory {
+    size_t field;
+    DType dtype;
+    uint32_t number;
+  };
+  std::vector<Memory> memories_;
+};
+
+}  // namespace
+
+std::optional<Schedules> device_lines(const Job& job, const FlatNest& nest) {
+  if (nest.scan_dim) return device_scans(job, nest);
+  auto lines = Recognition(job.ctx, nest).run();
+  if (!lines) return std::nullopt;
+  Schedules s;
+  DimNames names;
+  s.space.family = Family::Lines;
+  s.space.block = kLineLanes;
+  schedule::Schedule best{.family = Family::Lines, .block = kLineLanes, .vector_bytes = job.vector_bytes()};
+  for (const ir::Dim* d : nest.dims) {
+    schedule::Space::Dim& dim = s.space.dims.emplace_back();
+    dim.name = names.add(d);
+    dim.extent = d->extent->is_const() ? d->extent->i : -1;
+    dim.cut = std::find(lines->rows.begin(), lines->rows.end(), d) != lines->rows.end();
+    dim.serial = !dim.cut;
+  }
+  for (const bool cut : {true, false})
+    for (const schedule::Space::Dim& d : s.space.dims)
+      if (d.cut == cut) best.loops.push_back({.dim = d.name, .bind = cut ? Bind::Grid : Bind::Serial});
+  for (const int64_t lanes : {128, 32}) {
+    best.tile = {kLineLanes / lanes, lanes, 1, 1, false};
+    s.ranked.push_back(best);
+  }
+  if (lines->longest <= kShortLine) std::swap(s.ranked[0], s.ranked[1]);
+  s.build = [&job, &nest, lines = std::move(*lines)](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
+    return std::make_unique<LineStage>(job, nest, k, lines, how);
+  };
+  return s;
+}
+
+}  // namespace mlc::lower

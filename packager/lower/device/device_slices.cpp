@@ -1,0 +1,107 @@
+// Few rows of a product (a matrix times a vector): a block has all rows of some columns. Each lane has one column and every so-manieth
+// step of the depth, so that neighbouring lanes read neighbours: of a panel whole lines, of columns that lie along the depth a part of
+// it. What the lanes of a column summed is added up in their order, whatever the device does first.
+#include "packager/lower/device/device_product.h"
+
+namespace mlc::lower {
+
+using ir::Expr;
+using ir::Op;
+
+namespace {
+
+
+class ProductSlices final : public ProductStage {
+ public:
+  ProductSlices(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how)
+      : ProductStage(job, nest, k, p, how), tile_(how_.tile) {
+    grid.push_back(ctx_.ceildiv(p_.columns.points, ctx_.integer(tile_.columns)));
+    // Lanes of a warp have neighbouring columns, then neighbouring slices: together they reach every bank once.
+    const int64_t row = tile_.rows * tile_.columns;
+    slice_ = row + ((tile_.columns - row) % kBanks + kBanks) % kBanks;
+    memory_ = k_.shared("slices", p_.sum(), slice_ * tile_.depth);
+  }
+
+ private:
+  void part(const std::vector<Range>&) override {}
+
+  void block(const std::vector<const Expr*>& at, const Expr* lane) override {
+    bind_batch(at);
+    const Expr *width = ctx_.integer(tile_.columns), *first = k_.b.let(ctx_.mul(at[p_.batch.size()], width));
+    const Expr *column = k_.b.let(ctx_.floormod(lane, width)), *slice = k_.b.let(ctx_.floordiv(lane, width));
+    sums_.clear();
+    for (int64_t r = 0; r < tile_.rows; ++r) sums_.push_back(k_.b.local(zero()));
+    s_.scoped([&] {
+      bind_point(p_.columns, existing(p_.columns, ctx_.add(first, column), tile_.columns));
+      over_outer([&] { add_products(slice); });
+    });
+    for (int64_t r = 0; r < tile_.rows; ++r)
+      k_.b.store(memory_, place(slice, ctx_.add(ctx_.integer(r * tile_.columns), column)), sums_[static_cast<size_t>(r)]);
+    k_.b.append(loop::StmtKind::Barrier);
+    finish_points(first, lane);
+  }
+
+  const Expr* place(const Expr* slice, const Expr* point) { return ctx_.add(ctx_.mul(slice, ctx_.integer(slice_)), point); }
+
+  void add_products(const Expr* slice) {
+    const Reached column = reach(p_.columns);
+    std::vector<Reached> rows;
+    for (int64_t r = 0; r < tile_.rows; ++r)
+      s_.scoped([&] {
+        bind_point(p_.rows, ctx_.integer(r));
+        rows.push_back(reach(p_.rows));
+      });
+    const auto step = [&](const Expr* k) {
+      const Expr* b = element(p_.columns, column, k, nullptr);
+      for (int64_t r = 0; r < tile_.rows; ++r)
+        s_.scoped([&] {
+          bind_point(p_.rows, ctx_.integer(r));
+          const Expr* sum = sums_[static_cast<size_t>(r)];
+          k_.b.assign(sum, multiply_add(sum, element(p_.rows, rows[static_cast<size_t>(r)], k, nullptr), b));
+        });
+    };
+    const int64_t turn = tile_.depth * tile_.copies;
+    const Expr* whole = k_.b.let(ctx_.mul(ctx_.floordiv(p_.depth_points, ctx_.integer(turn)), ctx_.integer(turn)));
+    k_.b.with_for(ctx_.integer(0), whole, turn, [&](const Expr* first) {
+      const Expr* mine = k_.b.let(ctx_.add(first, slice));
+      unrolled(tile_.copies, [&](const Expr* u) { step(ctx_.add(mine, ctx_.mul(u, ctx_.integer(tile_.depth)))); });
+    });
+    if (ir::divisor_of(p_.depth_points) % turn != 0) k_.b.with_for(ctx_.add(whole, slice), p_.depth_points, tile_.depth, step);
+  }
+
+  // Each lane finishes some points of the block.
+  void finish_points(const Expr* first, const Expr* lane) {
+    const int64_t points = tile_.rows * tile_.columns;
+    const Expr* all = ctx_.integer(points);
+    const auto one = [&](const Expr* point) {
+      const Expr* column = k_.b.let(ctx_.add(first, ctx_.floormod(point, ctx_.integer(tile_.columns))));
+      const auto there = [&] {
+        s_.scoped([&] {
+          const Expr* sum = k_.b.local(zero());
+          unrolled(tile_.depth, [&](const Expr* slice) {
+            k_.b.assign(sum, loop::vec_binary(ctx_, Op::Add, sum, loop::vec_load(ctx_, memory_, {p_.sum(), 1}, place(slice, point))));
+          });
+          bind_point(p_.columns, column);
+          bind_point(p_.rows, k_.b.let(ctx_.floordiv(point, ctx_.integer(tile_.columns))));
+          finish(sum);
+        });
+      };
+      if (ir::divisor_of(p_.columns.points) % tile_.columns == 0) there();
+      else k_.b.with_if(ctx_.binary(Op::Lt, column, p_.columns.points), there);
+    };
+    k_.b.with_for(lane, all, kSliceLanes, one);
+  }
+
+  const schedule::Tile tile_;
+  int64_t slice_ = 0;  // elements of memory
+  uint32_t memory_ = 0;
+  std::vector<const Expr*> sums_;
+};
+
+}  // namespace
+
+StagePtr slices_stage(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how) {
+  return std::make_unique<ProductSlices>(job, nest, k, p, how);
+}
+
+}  // namespace mlc::lower

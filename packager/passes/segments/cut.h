@@ -1,0 +1,27 @@
+// Cuts segments where little passes on, so that a run may compute its parts on several devices (spec/plan.md, section 6).
+//
+// Of a segment "main" that programs of the container are, and that has more than one part to it, there is another form behind it:
+// the program "main.*" that calls "main.0", "main.1", ... one after the other. These are the same statements in the same groups, so
+// most of the kernels are the same, too.
+//
+// A cut lies between two statements that are not in one launch, where at most twice as many bytes pass on as at the best place
+// near it, or beside a proc, which devices and processors do at very different speeds. Arrays that are stored with padding do not
+// pass, as those of an interface have none. A segment with states is not cut: they stay in the memory of one device.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "packager/passes/segments/partition.h"
+
+namespace mlc::passes {
+
+constexpr size_t kMostCutSegments = 64;
+
+// Where to cut: the segment of each statement, rising from 0.
+std::vector<size_t> cut_levels(ir::Context& ctx, const nest::Function& f);
+
+// After all passes and collect_derived. Those called `names` only: bodies of loops, and what programs call, stay as they are.
+Status cut_segments(ir::Context& ctx, const std::vector<std::string>& names, Parts& parts);
+
+}  // namespace mlc::passes

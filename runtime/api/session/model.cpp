@@ -1,0 +1,169 @@
+#include "runtime/api/session/model.h"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "base/compose.h"
+#include "runtime/match/choices.h"
+#include "runtime/probe/probe.h"
+#include "signing/files/owned_file.h"
+#include "signing/version_marks.h"
+
+namespace mlc::api {
+
+Model::Model(std::unique_ptr<Allocator> allocator, std::unique_ptr<container::Container> container, MatchPolicy policy, std::shared_ptr<const FoundDevices> devices)
+    : allocator_(std::move(allocator)),
+      container_(std::move(container)),
+      devices_(std::move(devices)),
+      matcher_(probe::host(), container_->manifest().variants, std::move(policy)) {}
+
+namespace {
+
+// Raises the marks of a trusted signer whose version is above what was seen: as soon as its signature is accepted, since
+// a process that looks into the file may not write any more. Where that fails the next run does not know of this
+// version, which is said, and an error where the policy wants the version remembered.
+Status remember(const signing::Statement& statement, const signing::Verdict& signer, const signing::VersionMarks& seen,
+                const std::string& folder, std::vector<std::string>& notes) {
+  if (signer.trust != signing::Trust::Trusted ||
+      std::all_of(signer.signers.begin(), signer.signers.end(), [&](const Digest& key) {
+        return seen.version(key, statement.model_id) >= statement.model_version;
+      }))
+    return ok();
+  Status status = signing::remember_version(folder, signer.signers, statement.model_id, statement.model_version);
+  if (status.ok() || signer.marks_required) return status;
+  notes.push_back("this version is not remembered: " + status.message);
+  return ok();
+}
+
+Result<std::unique_ptr<container::Source>> source_of(const ModelOptions& o) {
+  if (!o.path.empty()) return container::open_file(o.path);
+  if (o.memory.data()) return container::memory_source(o.memory, o.name.empty() ? "the container in memory" : o.name);
+  if (o.descriptor >= 0) return container::open_descriptor(o.descriptor, o.name);
+  return container::reader_source(o.reader, o.name.empty() ? "the container" : o.name);
+}
+
+}  // namespace
+
+Result<ModelFile> ModelFile::authenticate(ModelOptions options) {
+  MLC_ASSIGN(signing::TrustSet trust, signing::TrustSet::load(options.trust));
+  MLC_ASSIGN(std::unique_ptr<container::Source> source, source_of(options));
+  auto file = container::AuthenticatedFile::open_source(std::move(source));
+  if (!file) return std::move(file).status();
+  ModelFile out{std::move(options), std::move(trust), std::move(*file)};
+  out.now = static_cast<uint64_t>(std::time(nullptr));
+  const std::string& state = out.options.state_folder;
+  if (!state.empty()) {
+    MLC_ASSIGN(out.seen, signing::VersionMarks::load(state));
+  }
+  const auto& authentication = out.file.authentication();
+  if (!authentication) return out;  // cut off
+  signing::DecideOptions decide;
+  decide.allow_unsigned = out.options.allow_unsigned;
+  decide.allow_older = out.options.allow_older;
+  decide.marks = out.seen ? &*out.seen : nullptr;
+  decide.now = out.now;
+  decide.file = out.file.name();
+  signing::Verdict signer = signing::decide_signer(*authentication, out.trust, decide);
+  if (signer.may_run == signing::MayRun::Refused) return std::move(signer.status);
+  out.native_code = signing::native_code_before_manifest(signer, *authentication, out.trust, decide);
+  if (out.seen && authentication->is_signed())
+    MLC_RETURN_IF_ERROR(remember(*authentication->statement(), signer, *out.seen, state, out.notes));
+  return out;
+}
+
+Result<std::unique_ptr<Model>> Model::open(const ModelOptions& options) {
+  MLC_ASSIGN(ModelFile file, ModelFile::authenticate(options));
+  return open(std::move(file));
+}
+
+Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
+  container::OpenOptions how;
+  how.verify = file.options.verify;
+  how.trust = &file.trust;
+  how.allow_unsigned = file.options.allow_unsigned;
+  how.allow_older = file.options.allow_older;
+  how.marks = file.seen ? &*file.seen : nullptr;
+  how.now = file.now;
+  std::unique_ptr<Allocator> allocator;
+  if (file.options.allocator) allocator = std::make_unique<Allocator>(*file.options.allocator);
+  how.allocator = allocator.get();
+  how.workers = probe::workers_for(probe::host().topology, 0);
+  auto opened = container::Container::open(std::move(file.file), how);
+  if (!opened) return std::move(opened).status();
+  const bool allowed = (*opened)->native_allowed();
+  MatchPolicy policy{allowed};
+  if (!allowed) policy.why_not = (*opened)->verdict().reason, policy.how_to_allow = (*opened)->verdict().help;
+  const auto& without_trust = file.options.untrusted_services;
+  std::vector<exec::Service> services;
+  for (const exec::Service& service : file.options.services) {
+    const bool granted =
+        allowed || std::find(without_trust.begin(), without_trust.end(), service.name) != without_trust.end();
+    (granted ? policy.services : policy.withheld).push_back(service.name);
+    if (granted) services.push_back(service);
+  }
+  // Drivers are asked only for what may run.
+  std::shared_ptr<const FoundDevices> devices;
+  if (allowed && std::any_of((*opened)->manifest().variants.begin(), (*opened)->manifest().variants.end(), is_for_device)) {
+    MLC_ASSIGN(devices, find_devices(file.options.devices, (*opened)->manifest().variants));
+    policy.why_no_cuda = policy.why_no_vulkan = "this library has no loader for devices (libmlrt-gpu has)";
+    if (devices) policy.devices = devices->usable, policy.why_no_cuda = devices->why_no_cuda, policy.why_no_vulkan = devices->why_no_vulkan;
+  }
+  std::unique_ptr<Model> model(new Model(std::move(allocator), std::move(*opened), std::move(policy), std::move(devices)));
+  model->wants_device_ = names_devices(file.options.devices);
+  model->services_ = std::move(services);
+  model->notes_ = std::move(file.notes);
+  for (const auto* more : {&model->container_->notes(), &model->container_->verdict().warnings})
+    model->notes_.insert(model->notes_.end(), more->begin(), more->end());
+  if (allowed) model->recall_choices(file.options.state_folder);
+  return model;
+}
+
+// A list that cannot be read, or that others can change, is none: nothing depends on it but time.
+void Model::recall_choices(const std::string& state_folder) {
+  if (state_folder.empty()) return;
+  const auto text = signing::read_owned_file(state_folder + "/" + std::string(match::kChoicesName), 2 * match::kMostChoiceBytes);
+  if (!text.ok() || !*text) return;
+  match::apply_choices(match::ChoiceList::parse(**text, &container_->root()), container_->root(), match::fingerprints(probe::host(), devices()), manifest().variants, matcher_, notes_);
+}
+
+Result<Bytes> Model::keep(const std::string& key, Result<VerifiedBytes> bytes) const {
+  if (!bytes) return std::move(bytes).status();
+  const std::lock_guard lock(mu_);
+  return kept_.emplace(key, std::move(*bytes)).first->second.bytes();  // the first one stays, others may hold it
+}
+
+Result<Bytes> Model::asset(std::string_view name) const {
+  const std::string key = compose("asset {}", name);
+  {
+    const std::lock_guard lock(mu_);
+    if (auto i = kept_.find(key); i != kept_.end()) return i->second.bytes();
+  }
+  const auto index = container_->find_asset(name);
+  if (!index) return Status(Code::NotFound, "no asset '{}' in {}", name, container_->name());
+  return keep(key, container_->asset(*index));
+}
+
+Result<Bytes> Model::golden_array(const format::Ref& ref) const {
+  if (ref.length == 0) return Bytes();
+  const std::string key = compose("range {} {} {}", ref.segment, ref.offset, ref.length);
+  {
+    const std::lock_guard lock(mu_);
+    if (auto i = kept_.find(key); i != kept_.end()) return i->second.bytes();
+  }
+  return keep(key, container_->bytes(ref));
+}
+
+std::shared_ptr<exec::DerivedConstants> Model::derived(uint32_t variant) const {
+  const std::lock_guard lock(mu_);
+  auto& found = derived_[variant];
+  if (!found) found = std::make_shared<exec::DerivedConstants>(allocator_.get());
+  return found;
+}
+
+uint32_t Model::main_method() const {
+  if (const auto main = container_->find_method("main")) return *main;
+  return manifest().model.default_method;
+}
+
+}  // namespace mlc::api
