@@ -144,6 +144,9 @@ struct Context::Impl {
   bool step();                          // takes one, and what was rewritten since the last; false: none is left
   bool cut_short() const { return questions > 0 && steps_left < 0; }
   bool non_negative_poly(const Poly& p, int& fuel, int depth);
+  std::optional<bool> non_negative_at_ends(const Poly& p, int& fuel, int depth);
+  std::optional<bool> non_negative_in_cases(const Poly& p, int& fuel, int depth);
+  bool non_negative_by_atoms(const Poly& p, int& fuel, int depth);
   bool is_non_negative(const Poly& p);  // with the fuel of one question, remembered
   // A lower bound of p: dims at the ends where it is least; nothing if none could go.
   std::optional<Poly> at_ends(Poly p);

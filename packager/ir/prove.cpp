@@ -133,6 +133,24 @@ Poly without_positive(Poly p) {
   return p;
 }
 
+// Atoms counted from their lower bounds.
+bool counted_from_bounds(const Poly& p) {
+  std::optional<Poly> sum = constant_poly(p.c);
+  bool known = true;
+  for (const Term& t : p.terms) {
+    std::optional<Poly> term = constant_poly(t.k);
+    for (const Expr* f : t.factors) {
+      int64_t lo = node(f)->interval.lo;
+      if (lo == INT64_MIN) known = false;
+      auto shifted = poly_add(atom_poly(f), constant_poly(known ? lo : 0));
+      term = term && shifted ? poly_mul(*term, *shifted) : std::nullopt;
+    }
+    sum = sum && term ? poly_add(*sum, *term) : std::nullopt;
+    if (!sum || !known) break;
+  }
+  return sum && known && sum->c >= 0 && std::all_of(sum->terms.begin(), sum->terms.end(), [](const Term& t) { return t.k > 0; });
+}
+
 }  // namespace
 
 bool Context::Impl::step() {
@@ -146,7 +164,14 @@ bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
   Interval v = interval_of(p);
   if (v.lo >= 0) return true;
   if (v.hi < 0 || depth == 0 || --fuel < 0 || !step()) return false;
+  if (const auto holds = non_negative_at_ends(p, fuel, depth)) return *holds;
+  if (counted_from_bounds(p)) return true;
+  if (const auto holds = non_negative_in_cases(p, fuel, depth)) return *holds;
+  return non_negative_by_atoms(p, fuel, depth);
+}
 
+// At the ends of a dim along which p rises, falls or is linear; nothing where there is none.
+std::optional<bool> Context::Impl::non_negative_at_ends(const Poly& p, int& fuel, int depth) {
   std::vector<const Expr*> dims;
   int steps = 2000;
   for (const Term& t : p.terms)
@@ -172,27 +197,11 @@ bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
     return holds_at(ctx.integer(0)) && holds_at(last);  // linear with a factor of unknown sign: least at an end
   }
 
-  // Atoms counted from their lower bounds.
-  {
-    std::optional<Poly> sum = constant_poly(p.c);
-    bool known = true;
-    for (const Term& t : p.terms) {
-      std::optional<Poly> term = constant_poly(t.k);
-      for (const Expr* f : t.factors) {
-        int64_t lo = node(f)->interval.lo;
-        if (lo == INT64_MIN) known = false;
-        auto shifted = poly_add(atom_poly(f), constant_poly(known ? lo : 0));
-        term = term && shifted ? poly_mul(*term, *shifted) : std::nullopt;
-      }
-      sum = sum && term ? poly_add(*sum, *term) : std::nullopt;
-      if (!sum || !known) break;
-    }
-    if (sum && known && sum->c >= 0 &&
-        std::all_of(sum->terms.begin(), sum->terms.end(), [](const Term& t) { return t.k > 0; }))
-      return true;
-  }
+  return std::nullopt;
+}
 
-  // A choice: both cases, each everywhere at once.
+// A choice: both cases, each everywhere at once; nothing where there is none.
+std::optional<bool> Context::Impl::non_negative_in_cases(const Poly& p, int& fuel, int depth) {
   size_t choices = 0;
   for (const Term& t : p.terms)
     for (const Expr* f : t.factors) choices += node(f)->choice;
@@ -218,7 +227,11 @@ bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
       };
       return holds_if(true) && holds_if(false);
     }
+  return std::nullopt;
+}
 
+// Quotients, remainders, minima, maxima and long sums by their bounds.
+bool Context::Impl::non_negative_by_atoms(const Poly& p, int& fuel, int depth) {
   for (const Term& t : p.terms) {
     for (size_t f = 0; f < t.factors.size(); ++f) {
       const Expr* a = t.factors[f];

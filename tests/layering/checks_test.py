@@ -60,6 +60,27 @@ FAULTS = [
 ]
 
 
+LONG = "int f(int x) {\n" + "  ++x;\n" * 99 + "  return x;\n}\n"
+BUDGETS = [
+    ("base 100\n", {}, None),
+    ("base 100\n", {"base/wide.h": "//" + "x" * 12000 + "\n"}, "base: 103 lines of 120 columns, 100 in budget.txt"),
+    ("", {}, "base: budget.txt has no line for it"),
+    ("base 100\nloaders/elf 5\n", {}, "budget.txt: there is no loaders/elf"),
+    ("base 300\n", {"base/long.cpp": LONG}, "base/long.cpp:1: 102 lines, at most 100 are a function: int f(int x) {"),
+    ("base 300\n", {"base/long.cpp": LONG.replace("  ++x;\n", "", 2)}, None),
+]
+
+
+def check_budget(budget, files):
+    with tempfile.TemporaryDirectory(prefix="mlc-budget-") as folder:
+        for name, text in {"base/a.h": "#pragma once\n", "base/b.h": "#pragma once\n", "tests/layering/budget.txt": budget, **files}.items():
+            path = pathlib.Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        done = subprocess.run([sys.executable, str(HERE / "budget_test.py")], capture_output=True, text=True, env=dict(os.environ, MLC_LAYERING_ROOT=folder))
+    return done.returncode, done.stdout + done.stderr
+
+
 def check(files):
     with tempfile.TemporaryDirectory(prefix="mlc-layering-") as folder:
         tree = {"README.md": README.read_text(encoding="utf-8"), **GOOD, **files}
@@ -85,7 +106,12 @@ def main():
         if code != 1 or sentence not in text:
             failed += 1
             print(f"FAIL  {sorted(files)}: expected '{sentence}', found exit {code} {text}")
-    print(f"{1 + len(FAULTS) - failed} passed, {failed} failed")
+    for budget, files, sentence in BUDGETS:
+        code, text = check_budget(budget, files)
+        if code != (sentence is not None) or (sentence or "") not in text:
+            failed += 1
+            print(f"FAIL  {sorted(files)}: expected '{sentence}', found exit {code} {text}")
+    print(f"{1 + len(FAULTS) + len(BUDGETS) - failed} passed, {failed} failed")
     return min(failed, 1)
 
 

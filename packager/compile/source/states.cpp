@@ -29,9 +29,11 @@ std::string names_of(const Function& f, const std::vector<uint32_t>& ports) {
   return text + (ports.size() > kShown ? ", ..." : "");
 }
 
+std::string text_of(const ir::Expr* extent) { return extent->op == ir::Op::Sym ? extent->sym->name : ir::to_string(extent); }
+
 std::string type_of(const Array& array) {
   std::string text = std::string(name_of(array.dtype)) + " [";
-  for (const ir::Expr* extent : array.shape) text += (extent == array.shape[0] ? "" : ", ") + ir::to_string(extent);
+  for (size_t k = 0; k < array.shape.size(); ++k) text += (k ? ", " : "") + text_of(array.shape[k]);
   return text + "]";
 }
 
@@ -45,7 +47,7 @@ Status fits(const Function& f, const Array& input, const Array& output) {
         .hint("a cache that grows is carried by a pipeline: \"carry\" of the step 'generate'");
   for (const ir::Expr* extent : input.shape)
     if (!extent->is_const())
-      return Status(Code::Usage, pair + "the extent " + ir::to_string(extent) + " is free, and those of a state are fixed").hint("--dim " + ir::to_string(extent) + "=VALUE");
+      return Status(Code::Usage, pair + "the extent " + text_of(extent) + " is free, and those of a state are fixed").hint("--dim " + text_of(extent) + "=VALUE");
   constexpr uint64_t kMostBytes = uint64_t{1} << 30;
   std::vector<uint64_t> factors{bytes_of(input.dtype)};
   for (const ir::Expr* extent : input.shape) factors.push_back(static_cast<uint64_t>(extent->i));
