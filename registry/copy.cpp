@@ -132,6 +132,8 @@ class Copier {
   Status copy_blob(const Descriptor& blob) {
     MLC_ASSIGN(const bool is_there, to_.has_blob(blob));
     if (is_there) return ok();
+    MLC_ASSIGN(const bool is_taken, to_.take_blob(blob, from_));
+    if (is_taken) return ok();
     Passing passing;
     MLC_RETURN_IF_ERROR(passing.open());
     Digest found{};

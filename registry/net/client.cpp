@@ -366,6 +366,25 @@ Result<std::string> Client::upload_place(const Answer& answer, const std::string
   return *place;
 }
 
+// A registry that does not begins an upload instead, which is given up: others may want what it keeps for it.
+Result<bool> Client::mount_blob(const std::string& repository, const Descriptor& blob, const std::string& from) {
+  Request request;
+  request.method = "POST";
+  request.url = with_parameter(with_parameter(url(repository, "blobs/uploads/"), "mount", digest_text(blob.digest)), "from", from);
+  request.body_limit = kMaxErrorBody;
+  const std::string asked = request.url;
+  MLC_ASSIGN(const Answer answer, send(std::move(request), repository, Access::Push));
+  if (answer.status == 201) return true;
+  if (const auto place = upload_place(answer, asked); answer.status == 202 && place.ok()) {
+    Request end;
+    end.method = "DELETE";
+    end.url = *place;
+    end.body_limit = kMaxErrorBody;
+    (void)send(std::move(end), repository, Access::Push);
+  }
+  return false;
+}
+
 Status Client::put_blob(const std::string& repository, const Descriptor& blob, uint64_t at_once, const Upload& content) {
   Request begin;
   begin.method = "POST";

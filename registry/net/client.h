@@ -64,6 +64,8 @@ class Client {
                                                const std::function<Status(Bytes)>& sink);
   // All of it in one answer.
   [[nodiscard]] Result<RangeAnswer> blob(const std::string& repository, const Descriptor& blob, const std::function<Status(Bytes)>& sink);
+  // Whether the registry gives the repository a blob of another one of its repositories, so that no byte of it is sent.
+  [[nodiscard]] Result<bool> mount_blob(const std::string& repository, const Descriptor& blob, const std::string& from);
   // Up to `at_once` bytes go in one request, larger blobs in pieces of which one that was cut is sent again from where the registry has it.
   [[nodiscard]] Status put_blob(const std::string& repository, const Descriptor& blob, uint64_t at_once, const Upload& content);
 

@@ -12,6 +12,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
+#include "registry/texts/upload.h"
 
 namespace mlc::registry {
 
@@ -23,12 +24,6 @@ struct Proof {
   std::string user, password;  // Basic
 
   bool empty() const { return token.empty() && user.empty() && password.empty(); }
-};
-
-// The bytes that a request carries: `read` fills all of `out` from `offset` on.
-struct Upload {
-  uint64_t size = 0;
-  std::function<Status(uint64_t offset, std::span<std::byte> out)> read;
 };
 
 struct Request {

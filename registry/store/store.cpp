@@ -44,6 +44,13 @@ class RepositoryStore final : public Store {
     return all;
   }
 
+  std::optional<Origin> origin() const override { return Origin{client_.host(), repository_}; }
+
+  Result<bool> take_blob(const Descriptor& blob, const Store& from) override {
+    const auto other = from.origin();
+    if (!other || other->host != client_.host() || other->repository == repository_) return false;
+    return client_.mount_blob(repository_, blob, other->repository);
+  }
   Result<bool> has_blob(const Descriptor& blob) override { return client_.has_blob(repository_, blob, Access::Push); }
   Status put_blob(const Descriptor& blob, const Upload& content) override { return client_.put_blob(repository_, blob, request_bytes_, content); }
   Status put_manifest(const std::string& object, std::string_view media_type, std::string_view text) override {

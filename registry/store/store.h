@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +29,15 @@ class Store {
   // The manifests whose subject that digest is, from all listings that there are.
   [[nodiscard]] virtual Result<std::vector<Descriptor>> referrers(const Digest& subject) = 0;
 
+  // A repository of a registry; none of a folder.
+  struct Origin {
+    std::string host, repository;
+  };
+  [[nodiscard]] virtual std::optional<Origin> origin() const { return std::nullopt; }
+
   // ---- Writing
+  // Whether the blob is there now without its bytes having gone through here: the registry has it in another repository.
+  [[nodiscard]] virtual Result<bool> take_blob(const Descriptor&, const Store&) { return false; }
   [[nodiscard]] virtual Result<bool> has_blob(const Descriptor& blob) = 0;
   [[nodiscard]] virtual Status put_blob(const Descriptor& blob, const Upload& content) = 0;
   [[nodiscard]] virtual Status put_manifest(const std::string& object, std::string_view media_type, std::string_view text) = 0;

@@ -7,7 +7,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
-#include "registry/net/http.h"
+#include "registry/texts/upload.h"
 
 namespace mlc::registry {
 

@@ -101,8 +101,6 @@ FULL_FOLDERS = {
 }
 
 # Folders of one library that include each other. Others have no circle: a folder and those inside of it are no pair.
-FOLDERS_IN_CIRCLES = {
-    ("registry/net", "registry/texts"): "an archive is an Upload of the client's (net/http.h), and the client reads references and challenges",
-}
+FOLDERS_IN_CIRCLES = {}
 
 LONG_FILE = 750  # lines: worth a thought, no failure

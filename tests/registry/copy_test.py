@@ -136,6 +136,23 @@ def copies_take_their_referrers_along(t):
             assert referrers <= tagged(mirror, subject)
 
 
+def copies_within_a_registry_mount_what_they_can(t):
+    with Pushed(t) as p:
+        to = f"{p.registry.host}/acme/other:copied"
+        answer = t.json("mlpack", "copy", p.reference, to)
+        assert answer["bytes"] == 0 and answer["digest"] == p.pushed["digest"], answer
+        assert p.registry.blobs["acme/other"] and set(p.registry.blobs["acme/other"]) <= set(p.registry.blobs[REPOSITORY])
+        p.pull(reference=to)
+        # A registry that begins an upload instead is told that none follows, and gets the bytes.
+        p.registry.mounts = False
+        to = f"{p.registry.host}/acme/third:copied"
+        answer = t.json("mlpack", "copy", p.reference, to)
+        assert answer["bytes"] > 0, answer
+        assert p.registry.uploads == {}, p.registry.uploads
+        assert any(entry["verb"] == "DELETE" and entry["status"] == 204 for entry in p.registry.log)
+        p.pull(reference=to)
+
+
 def copies_go_through_a_folder(t):
     with Pushed(t) as p, SmallRegistry() as mirror:
         referrers = {p.registry.attach(REPOSITORY, p.pushed["digest"], b"signature %d" % k) for k in range(2)}
@@ -190,5 +207,5 @@ def copies_believe_no_listing(t):
 
 main([
     images_hold_the_file_in_a_tar, tars_that_are_none_are_refused, layouts_appear_complete_or_not_at_all, copies_take_their_referrers_along,
-    copies_go_through_a_folder, copies_believe_no_listing,
+    copies_within_a_registry_mount_what_they_can, copies_go_through_a_folder, copies_believe_no_listing,
 ])

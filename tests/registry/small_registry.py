@@ -55,7 +55,7 @@ class Request(http.server.BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = handle_any
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -71,6 +71,7 @@ class SmallRegistry:
         self.faults, self.log = [], []
         self.gives_ranges = True
         self.lists_referrers = None  # entries of a page; None: it has no listing, as many have not
+        self.mounts = True       # blobs of other repositories on request
         self.piece_limit = None  # bytes of one PATCH
         self.users = None        # {name: password}: who may come in
         self.by_token = True     # ... with a token of /token, else by Basic
@@ -226,6 +227,10 @@ class SmallRegistry:
 
     def serve_upload(self, request, repository, name):
         place = lambda: {"Location": f"/v2/{repository}/blobs/uploads/{name}?state=a%3Db", "Range": f"0-{max(len(self.uploads[name]) - 1, 0)}"}
+        wanted = request.query.get("mount")
+        if request.verb == "POST" and self.mounts and wanted in self.blobs.get(request.query.get("from"), {}):
+            self.put_blob(repository, self.blobs[request.query["from"]][wanted])
+            return request.answer(201, headers={"Location": f"/v2/{repository}/blobs/{wanted}"})
         if request.verb == "POST":
             name = f"u{len(self.uploads)}"
             self.uploads[name] = b""
@@ -234,6 +239,9 @@ class SmallRegistry:
             return request.answer(404)
         if request.verb == "GET":
             return request.answer(204, headers=place())
+        if request.verb == "DELETE":
+            del self.uploads[name]
+            return request.answer(204)
         if request.verb == "PATCH":
             first, last = map(int, request.headers["Content-Range"].split("-"))
             if first != len(self.uploads[name]) or last - first + 1 != len(request.body):

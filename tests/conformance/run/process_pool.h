@@ -11,7 +11,7 @@ namespace mlc::conformance {
 struct PoolWork {
   std::vector<uint64_t> items;
   unsigned processes = 1;
-  double seconds_per_item = 60;
+  double seconds_per_item = 60;  // of a processor; ten times as many by the clock
   // In a child: does one item and emits lines (without line ends) as results become known.
   std::function<void(uint64_t item, const std::function<void(const std::string&)>& emit)> work;
   // In the parent, in no order between items: a line of an item.
