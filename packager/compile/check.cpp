@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "packager/compile/expand.h"
+#include "packager/compile/interface.h"
 #include "packager/compile/source/sources.h"
 #include "packager/compile/source/states.h"
 #include "packager/compile/programs.h"
@@ -102,14 +103,18 @@ void describe_extents(const std::map<const ir::Sym*, int64_t>& typical, CheckRep
 
 // `prefix`: of the names of the ports.
 void describe_ports(const nest::Function& function, const std::string& prefix, CheckReport& report) {
-  const auto add = [&](uint32_t array, bool is_output, std::vector<std::string>& texts) {
+  const auto add = [&](uint32_t array, bool is_output, std::vector<std::string>* texts) {
     ShownPort port = shown(function, array, is_output);
     port.name = prefix + port.name;
-    texts.push_back(described(port));
+    if (texts) texts->push_back(described(port));
+    else port.title = "state";
     report.ports.push_back(std::move(port));
   };
-  for (const uint32_t input : function.inputs) add(input, /*is_output=*/false, report.inputs);
-  for (const uint32_t output : function.outputs) add(output, /*is_output=*/true, report.outputs);
+  for (uint32_t k = 0; k < function.inputs.size(); ++k)
+    if (!is_state(function, k, &nest::Function::State::input)) add(function.inputs[k], /*is_output=*/false, &report.inputs);
+  for (uint32_t k = 0; k < function.outputs.size(); ++k)
+    if (!is_state(function, k, &nest::Function::State::output)) add(function.outputs[k], /*is_output=*/true, &report.outputs);
+  for (const nest::Function::State& s : function.states) add(function.inputs[s.input], /*is_output=*/false, nullptr);
 }
 
 size_t num_statements(const nest::Function& function) {

@@ -42,6 +42,10 @@ std::optional<std::string> text_of(const ir::Expr* e, const std::unordered_set<c
 
 }  // namespace
 
+bool is_state(const nest::Function& function, size_t place, uint32_t nest::Function::State::*side) {
+  return std::any_of(function.states.begin(), function.states.end(), [&](const nest::Function::State& s) { return s.*side == place; });
+}
+
 format::Method method_of(const nest::Function& function) {
   format::Method method;
   method.name = function.name;
@@ -82,13 +86,10 @@ format::Method method_of(const nest::Function& function) {
     return ports;
   };
   std::vector<uint32_t> inputs, outputs, states;
-  const auto is_state = [&](uint32_t port, uint32_t nest::Function::State::*side) {
-    return std::any_of(function.states.begin(), function.states.end(), [&](const nest::Function::State& s) { return s.*side == port; });
-  };
   for (uint32_t k = 0; k < function.inputs.size(); ++k)
-    if (!is_state(k, &nest::Function::State::input)) inputs.push_back(function.inputs[k]);
+    if (!is_state(function, k, &nest::Function::State::input)) inputs.push_back(function.inputs[k]);
   for (uint32_t k = 0; k < function.outputs.size(); ++k)
-    if (!is_state(k, &nest::Function::State::output)) outputs.push_back(function.outputs[k]);
+    if (!is_state(function, k, &nest::Function::State::output)) outputs.push_back(function.outputs[k]);
   for (const nest::Function::State& s : function.states) states.push_back(function.inputs[s.input]);
   method.inputs = ports_of(inputs);
   method.outputs = ports_of(outputs);

@@ -59,6 +59,8 @@ def a_state_is_zero_first_and_then_what_it_became(t):
     program, = t.json("mlpack", "inspect", "cell.mlc")["programs"]
     names = {kind: [port["name"] for port in program[kind]] for kind in ("inputs", "outputs", "state")}
     assert names == {"inputs": ["x"], "outputs": ["y"], "state": ["s0"]}, names
+    checked = [line.split() for line in t.run("mlpack", "check", "cell.onnx", "--state", "s0=n0").stdout.splitlines()]
+    assert ["state", "s0", "f32[1,4]"] in checked and not any(line[:2] in (["input", "s0"], ["output", "n0"]) for line in checked), checked
     said = t.run("mlpack", "inspect", "cell.mlc").stdout
     assert any(line.split() == ["state", "s0", "f32[1,4]"] for line in said.splitlines()), said
 
