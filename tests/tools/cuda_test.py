@@ -139,8 +139,11 @@ def every_mode_goes_on_where_the_device_fails(t):
                 t.env["MLC_FAKE_CUDA"] = f"{what}={moment}"
                 _, found = answers(t, *together, objective)
                 same(expected, found, (mode, what, moment))
-        t.env["MLC_FAKE_CUDA"] = "fail_launch=9"
-        done = t.run("mlrun", "bench", "m.mlc", "-i", "in.npz", *together, objective, "--sessions", "3", "--duration", "1s", "--warmup", "50ms")
+        t.env["MLC_FAKE_CUDA"] = "fail_launch=3"
+        for seconds in (1, 5, 25):  # a busy machine may reach few launches in one
+            done = t.run("mlrun", "bench", "m.mlc", "-i", "in.npz", *together, objective, "--sessions", "3", "--duration", f"{seconds}s", "--warmup", "50ms")
+            if lines_about(done, "gpu0"):
+                break
         # With "throughput" sessions share the device, and one of them says that it is lost. Else each has its own way to it.
         assert len(lines_about(done, "gpu0")) == 1 or objective != "throughput", (mode, done.stderr)
 
