@@ -33,24 +33,48 @@ Status DeviceLink::room(std::unique_ptr<device::Memory>& memory, device::MemoryK
 }
 
 template <class Record>
-Status DeviceLink::submit(const Record& record) {
+Status DeviceLink::begin(const Record& record) {
+  MLC_RETURN_IF_ERROR(settle());
   if (!queue_) {
     MLC_ASSIGN(queue_, device_.make_queue());
   }
   MLC_ASSIGN(auto recorder, device_.make_recorder());
   record(*recorder);
-  MLC_ASSIGN(auto recording, recorder->finish());
-  MLC_RETURN_IF_ERROR(queue_->submit(*recording));
-  return wait_for(device_, *queue_, kDeadlineNs);
+  MLC_ASSIGN(under_way_, recorder->finish());
+  const Status begun = queue_->submit(*under_way_);
+  if (!begun.ok()) under_way_.reset();
+  return begun;
+}
+
+Status DeviceLink::settle() {
+  if (!under_way_) return ok();
+  const Status done = wait_for(device_, *queue_, kDeadlineNs);
+  under_way_.reset();
+  return done;
+}
+
+template <class Record>
+Status DeviceLink::submit(const Record& record) {
+  MLC_RETURN_IF_ERROR(begin(record));
+  return settle();
 }
 
 Status DeviceLink::upload(const device::Range& to, const std::byte* from, WorkMeter* meter) {
-  MLC_RETURN_IF_ERROR(room(staging_, device::MemoryKind::Staging));
+  const Status sent = send(to, from, meter);
+  const Status settled = settle();
+  return sent.ok() ? settled : sent;
+}
+
+// While the device takes one piece the host fills the other.
+Status DeviceLink::send(const device::Range& to, const std::byte* from, WorkMeter* meter) {
+  size_t turn = 0;
   for (uint64_t at = 0; at < to.length;) {
     if (meter && !meter->poll()) return Status(Code::Cancelled, "stopped while bytes were copied to a device");
-    const uint64_t piece = std::min(staging_->size(), to.length - at);
-    std::memcpy(staging_->data(), from + at, piece);
-    MLC_RETURN_IF_ERROR(submit([&](device::Recorder& r) { r.copy(piece_of(to, at, piece), {staging_.get(), 0, piece}); }));
+    auto& staging = staging_[turn++ % staging_.size()];
+    MLC_RETURN_IF_ERROR(room(staging, device::MemoryKind::Staging));
+    const uint64_t piece = std::min(staging->size(), to.length - at);
+    std::memcpy(staging->data(), from + at, piece);
+    MLC_RETURN_IF_ERROR(begin([&](device::Recorder& r) { r.copy(piece_of(to, at, piece), {staging.get(), 0, piece}); }));
     at += piece;
   }
   return ok();

@@ -2,6 +2,7 @@
 // memory that both reach, which is kept. One thread at a time.
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "base/work_meter.h"
@@ -26,13 +27,21 @@ class DeviceLink {
 
  private:
   Status room(std::unique_ptr<device::Memory>& memory, device::MemoryKind kind);
-  // Submits what `record` records, and waits.
+  // Submits what `record` records once the submission before it is done, and does not wait; settle() does.
+  template <class Record>
+  Status begin(const Record& record);
+  Status settle();
+  // Both.
   template <class Record>
   Status submit(const Record& record);
+  // upload() but for the wait at its end.
+  Status send(const device::Range& to, const std::byte* from, WorkMeter* meter);
 
   device::Device& device_;
-  std::unique_ptr<device::Memory> staging_, readback_;  // null: not needed yet, as is the next
+  std::array<std::unique_ptr<device::Memory>, 2> staging_;
+  std::unique_ptr<device::Memory> readback_;  // null: not needed yet, as are those above and the next
   std::unique_ptr<device::Queue> queue_;
+  std::unique_ptr<device::Recording> under_way_;  // submitted and not waited for
 };
 
 // Waits for what was submitted last, and gives the device up if that takes longer than `deadline_ns`.
