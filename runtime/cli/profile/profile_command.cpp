@@ -61,7 +61,7 @@ Json profile_json(const ProfiledLaunch& l, const Ceilings& ceilings) {
   Json cuts = Json::array();
   for (uint32_t k = 0; k < l.num_cuts; ++k) cuts.push_back({{"units", l.units[k]}, {"chunk", l.chunks[k]}});
   Json bound;
-  if (l.knows_work()) bound = ceilings.bound(l.operations, l.read > UINT64_MAX - l.written ? UINT64_MAX : l.read + l.written, l.of_bytes).by;
+  if (l.knows_work() && l.is_on_processor()) bound = ceilings.bound(l.operations, l.read > UINT64_MAX - l.written ? UINT64_MAX : l.read + l.written, l.of_bytes).by;
   return {{"name", l.name}, {"operator", l.op}, {"function", l.function}, {"device", l.device}, {"kernel", l.is_launch ? Json(l.kernel) : Json()},
           {"times", l.each_run}, {"min_ns", l.min_ns}, {"median_ns", l.median_ns}, {"waited_ns", l.waited_ns},
           {"operations", known(l.operations)}, {"of_bytes", l.of_bytes}, {"bytes_read", known(l.read)}, {"bytes_written", known(l.written)},

@@ -98,7 +98,7 @@ double ProfiledLaunch::all_bytes() const {
 }
 
 double ProfiledLaunch::share_of_roof(const Ceilings& ceilings) const {
-  if (!knows_work() || min_ns == 0) return -1;
+  if (!knows_work() || min_ns == 0 || !is_on_processor()) return -1;
   const uint64_t bytes = read > UINT64_MAX - written ? UINT64_MAX : read + written;
   return ceilings.bound(operations, bytes, of_bytes).ns * static_cast<double>(each_run) / static_cast<double>(min_ns);
 }

@@ -26,11 +26,13 @@ struct ProfiledLaunch {
   std::array<uint64_t, 3> units{}, chunks{};
   std::vector<MlcProfileMoments> moments;  // of the last run, of each thread
 
+  bool is_on_processor() const { return device.empty() || device == "cpu"; }
   bool knows_work() const { return operations != MLC_NOT_KNOWN && read != MLC_NOT_KNOWN && written != MLC_NOT_KNOWN; }
   // Of a run.
   double all_operations() const { return operations == MLC_NOT_KNOWN ? 0 : static_cast<double>(operations) * static_cast<double>(each_run); }
   double all_bytes() const;
-  // Part of what the machine could do in that time: 1 is its roof. Negative where it is not known.
+  // Part of what the processor could do in that time: 1 is its roof. Negative where it is not known, and on devices, whose ceilings are
+  // not measured.
   double share_of_roof(const Ceilings& ceilings) const;
 };
 
