@@ -1,9 +1,11 @@
 #include "bench/gpu/bed.h"
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 #include <utility>
 
+#include "base/files/regular_file.h"
 #include "base/system/clock.h"
 #include "bench/gpu/kernels.h"
 #include "loaders/cuda/cuda_devices.h"
@@ -16,6 +18,7 @@ namespace mlc::bench {
 namespace {
 
 constexpr uint64_t kDeadline = 60'000'000'000;
+constexpr uint64_t kMostModule = 16 << 20;
 
 int64_t fact(const device::Info& info, Feature feature) {
   for (const device::Fact& f : info.facts)
@@ -42,7 +45,7 @@ Result<Compatible> token(const device::Info& info) {
 
 }  // namespace
 
-Result<std::unique_ptr<Bed>> Bed::open(const std::string& api) {
+Result<std::unique_ptr<Bed>> Bed::open(const std::string& api, const std::string& modules) {
   const bool by_cuda = api == "cuda";
   MLC_ASSIGN(const std::vector<device::Info> found, by_cuda ? cuda::list_devices() : vulkan::list_devices());
   if (found.empty()) return Status(Code::NotFound, "no device by {}", api);
@@ -51,7 +54,9 @@ Result<std::unique_ptr<Bed>> Bed::open(const std::string& api) {
   MLC_ASSIGN(device::Device * device, by_cuda ? cuda::open_device(identity) : vulkan::open_device(identity));
   std::unique_ptr<Bed> out(new Bed(*device));
   out->target_ = target_for(device->info());
-  MLC_ASSIGN(out->bytes_, ceiling_module(*targets::find_target(out->target_)));
+  MLC_ASSIGN(const std::string bytes, read_regular_file(modules + "/" + out->target_ + ".mlcg", kMostModule));
+  out->bytes_.resize(bytes.size());
+  std::memcpy(out->bytes_.data(), bytes.data(), bytes.size());
   MLC_ASSIGN(out->module_, out->load(out->bytes_));
   MLC_ASSIGN(out->queue_, device->make_queue());
   return out;

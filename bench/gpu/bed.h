@@ -12,8 +12,9 @@ namespace mlc::bench {
 
 class Bed {
  public:
-  // The first device of an interface, "cuda" or "vulkan"; one that is no software if there is any.
-  static Result<std::unique_ptr<Bed>> open(const std::string& api);
+  // The first device of an interface, "cuda" or "vulkan"; one that is no software if there is any. `modules`: a folder with
+  // TARGET.mlcg as bench_device_modules writes it.
+  static Result<std::unique_ptr<Bed>> open(const std::string& api, const std::string& modules);
 
   device::Device& device() const { return *device_; }
   const device::Info& info() const { return device_->info(); }

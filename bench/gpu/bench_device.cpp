@@ -1,9 +1,10 @@
 // What a device can do at most, what its driver takes for itself, and how it fails; as JSON, one object.
 //
-//   bench_device --api cuda|vulkan [--bytes N] [--tiles N] [--seconds S]      ceilings, overheads and copies
-//   bench_device --api cuda|vulkan --fail image|memory|lost                     what an error of that kind does
+//   bench_device --api cuda|vulkan --modules FOLDER [--bytes N] [--tiles N] [--seconds S]      ceilings, overheads and copies
+//   bench_device --api cuda|vulkan --modules FOLDER --fail image|memory|lost                     what an error of that kind does
 //
-// `--bytes` of each buffer that is copied: several times what the device caches. Exit code 77: there is no such device.
+// `--modules`: what bench_device_modules wrote. `--bytes` of each buffer that is copied: several times what the device caches. Exit
+// code 77: there is no such device.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -23,7 +24,7 @@ using namespace mlc::bench;
 using nlohmann::ordered_json;
 
 struct Options {
-  std::string api, fail;
+  std::string api, modules, fail;
   uint64_t bytes = uint64_t{512} << 20;
   uint32_t tiles = 16'384;
   double seconds = 0.5;
@@ -96,13 +97,14 @@ bool parse(int argc, char** argv, Options& o) {
   for (int k = 1; k + 1 < argc; k += 2) {
     const std::string name = argv[k], value = argv[k + 1];
     if (name == "--api" && (value == "cuda" || value == "vulkan")) o.api = value;
+    else if (name == "--modules") o.modules = value;
     else if (name == "--fail") o.fail = value;
     else if (name == "--bytes") o.bytes = std::strtoull(value.c_str(), nullptr, 10);
     else if (name == "--tiles") o.tiles = static_cast<uint32_t>(std::strtoul(value.c_str(), nullptr, 10));
     else if (name == "--seconds") o.seconds = std::strtod(value.c_str(), nullptr);
     else return false;
   }
-  return argc % 2 == 1 && !o.api.empty() && o.bytes >= 1 << 20 && o.tiles > 0;
+  return argc % 2 == 1 && !o.api.empty() && !o.modules.empty() && o.bytes >= 1 << 20 && o.tiles > 0;
 }
 
 Status measure(Bed& bed, const Options& o, ordered_json& out) {
@@ -116,9 +118,9 @@ Status measure(Bed& bed, const Options& o, ordered_json& out) {
 
 int main(int argc, char** argv) {
   Options o;
-  if (!parse(argc, argv, o)) return std::fprintf(stderr, "usage: bench_device --api cuda|vulkan [--bytes N] [--tiles N] [--seconds S] [--fail image|memory|lost]\n"), 2;
+  if (!parse(argc, argv, o)) return std::fprintf(stderr, "usage: bench_device --api cuda|vulkan --modules FOLDER [--bytes N] [--tiles N] [--seconds S] [--fail image|memory|lost]\n"), 2;
   const uint64_t begin = now_ns();
-  auto bed = Bed::open(o.api);
+  auto bed = Bed::open(o.api, o.modules);
   if (!bed.ok()) {
     std::fprintf(stderr, "skipped: %s\n", bed.status().message.c_str());
     return bed.status().code == Code::NotFound || bed.status().code == Code::Unsupported || bed.status().code == Code::Resource ? 77 : 1;

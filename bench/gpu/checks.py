@@ -1,84 +1,92 @@
-"""Whether what runs on the card is right: failures that are made on purpose, golden vectors, node tests."""
-import math
+"""Whether what runs on the card is right: failures that are made on purpose, golden vectors, node tests, the card's own sanitizer."""
+import concurrent.futures
+import json
+import os
 import re
+import shutil
 
-import templates
 from lab import Failed, Skip
 
+SELFTEST = ["--allow-unsigned", "--time-limit", "none", "--memory-limit", "none", "--devices", "gpu,cpu"]
 
-def failures(lab, devices):
+
+def failures(lab, devices, prepared):
     """Images that are wrong, memory that is short, a device that is lost: each in a process of its own, and the next one works."""
     for device in devices.values():
         for kind in ("image", "memory", "lost"):
             what = f"failure {kind}, {device.api}"
-            answer = lab.part(what, lab.json, what, [lab.bin / "bench_device", "--api", device.api, "--fail", kind], 60)
+            answer = lab.part(what, lab.json, what, [lab.bin / "bench_device", "--api", device.api, "--modules", prepared.modules, "--fail", kind], 60)
             if answer and "skipped" in answer:
                 lab.skip(what, answer["skipped"])
             elif answer:
                 lab.results.setdefault("answers", {})[what] = answer["answers"]
 
 
-def build(lab, model, targets, name, seconds, golden=0):
-    """A container of an ONNX file."""
-    path = lab.out / "models" / f"{name}.mlc"
-    lab.run(f"build {name}", [lab.bin / "mlpack", "build", model, "-o", path, "-f", "--no-sign", "--no-selftest", "--progress", "none", "--golden-time", golden, "--cubin", "none",
-                              "--target", ",".join(targets)], seconds)
-    return path
+def tested(lab, devices, prepared, model, seconds=120):
+    """{target: (answer, largest relative error, text)} of a container's golden vectors. An answer "none" is a variant that no device took."""
+    container = prepared.container(lab, model)
+    out = lab.run(f"selftest {model.kind}", [lab.bin / "mlrun", "selftest", container, *SELFTEST, "--json"], seconds, codes=(0, 1, 6, 7))
+    variants = {v["name"]: v for v in json.loads(out.strip().splitlines()[-1]).get("variants", [])}
+    found = {}
+    for target in (t for d in devices.values() for t in d.targets()):
+        v = variants.get(target)
+        if v is None or "device" not in v or v["answer"] == "skip":
+            found[target] = ("none", None, v.get("reason", "it was not tested") if v else "the file has no such variant")
+        else:
+            found[target] = (v["answer"], v.get("max_rel"), v.get("text", v["answer"]))
+    return found
 
 
-def golden(lab, devices):
+def golden(lab, devices, prepared):
     """Every variant on its device answers a golden vector as the reference does."""
-    models = [(template.name, templates.write(lab, template, small=True)) for template in templates.ALL]
-    models += [(path.stem, path) for path in lab.options.model]
-    targets = [t for d in devices.values() for t in d.targets()]
     rows = lab.results.setdefault("golden", [])
-    for name, model in models:
-        lab.part(f"golden vectors, {name}", golden_of_one, lab, name, model, targets, rows)
+    for model in prepared.of("small"):
+        for target, (answer, error, text) in (lab.part(f"golden vectors, {model.name}", tested, lab, devices, prepared, model) or {}).items():
+            rows.append({"model": model.name, "target": target, "answer": answer, "max_rel": error})
+            if answer != "ok":
+                (lab.skip if answer == "none" else lab.fail)(f"golden vectors, {model.name}, {target}", text)
     if not rows:
         raise Skip("no model in this time")
 
 
-def golden_of_one(lab, name, model, targets, rows):
-    container = build(lab, model, [*targets, "native"], f"golden-{name}", 300, golden=20)
-    names = ",".join(["gpu", "cpu"])
-    answer = lab.json(f"selftest {name}", [lab.bin / "mlrun", "selftest", container, "--allow-unsigned", "--time-limit", "none", "--memory-limit", "none", "--devices", names,
-                                           "--json"], 300, codes=(0, 1, 6, 7))
-    tested = {v["name"]: v for v in answer["variants"]}
-    for target in targets:
-        if target not in tested or "device" not in tested[target]:
-            lab.fail(f"golden vectors, {name}, {target}", tested.get(target, {}).get("reason", "it was not tested"))
-            continue
-        rows.append({"model": name, "target": target, "answer": tested[target]["answer"], "max_rel": tested[target].get("max_rel")})
-        if tested[target]["answer"] != "ok":
-            lab.fail(f"golden vectors, {name}, {target}", tested[target].get("text", tested[target]["answer"]))
+def conformance(lab, devices, prepared):
+    """Node tests by the card's drivers, several processes side by side."""
+    models = prepared.of("node")
+    if not models:
+        raise Skip("no node test was prepared")
+    prepared.container(lab, models[0])
+    slow = any(d.slow for d in devices.values())
+    counts = {}
+    with concurrent.futures.ThreadPoolExecutor(1 if slow else min(12, os.cpu_count() or 1)) as pool:
+        for model, found in zip(models, pool.map(lambda m: lab.part(f"node test {m.name}", tested, lab, devices, prepared, m, 60), models)):
+            for target, (answer, _, text) in (found or {}).items():
+                row = counts.setdefault(target, {"passed": 0, "failed": 0, "none": 0})
+                row["passed" if answer == "ok" else "none" if answer == "none" else "failed"] += 1
+                if answer not in ("ok", "none"):
+                    lab.fail(f"node test {model.name}, {target}", text)
+    lab.results["conformance"] = [{"path": target, **row} for target, row in counts.items()]
 
 
-LINE = re.compile(r"^(\S+) (\S+) +(\d+) passed, (\d+) failed, (\d+) known differences, (\d+) unsupported, (\d+) on the host", re.M)
-CASES = 1072  # of the set of Debian's package, which the estimate goes by
+def sanitizer(lab, devices, prepared):
+    """NVIDIA's compute-sanitizer over the golden vectors: accesses out of bounds, and races in shared memory."""
+    program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    card = devices.get("cuda")
+    if not card or card.slow:
+        raise Skip("no card of NVIDIA")
+    if not os.access(program, os.X_OK):
+        raise Skip("no compute-sanitizer")
+    work = [(tool, model) for tool in ("memcheck", "racecheck") for model in prepared.of("small")]
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        answers = pool.map(lambda w: lab.part(f"{w[0]}, {w[1].name}", sanitized, lab, prepared, program, card, *w), work)
+        lab.results["sanitizer"] = [{"tool": tool, "model": model.name, "errors": errors} for (tool, model), errors in zip(work, answers) if errors is not None]
 
 
-def conformance(lab, devices):
-    """Node tests by the card's drivers. A few first, to see how many fit the time."""
-    for device in devices.values():
-        lab.part(f"node tests, {device.api}", conformance_of, lab, device)
-
-
-def conformance_of(lab, device):
-    paths = [word for target in device.targets() for word in ("--path", f"{target}:device")]
-    command = [lab.bin / "onnx_node_tests", *paths, *(["--jobs", "1"] if device.slow else [])]
-    every, seconds = 1, lab.left() - 1
-    if not lab.options.whole:
-        few = 268
-        text = lab.run(f"node tests {device.api}", [*command, "--every", few], lab.left() * 0.2)
-        took = float(re.search(r"processes: ([\d.]+) s", text)[1]) / (CASES // few)
-        seconds = lab.left() * 0.25
-        every = max(1, math.ceil(CASES * max(took, 0.001) * 1.5 / seconds))
-        every = min(every, few)
-    text = lab.run(f"node tests {device.api}", [*command, "--every", every], seconds, codes=(0, 1))
-    rows = [dict(zip(("set", "path", "passed", "failed", "known", "unsupported", "on_host"), m.groups())) for m in LINE.finditer(text)]
-    if not rows:
-        raise Failed("no table of results")
-    for row in rows:
-        lab.results.setdefault("conformance", []).append({**row, "every": every})
-        if int(row["failed"]):
-            lab.fail(f"node tests, {row['path']}", f"{row['failed']} of them")
+def sanitized(lab, prepared, program, card, tool, model):
+    command = [program, "--tool", tool, lab.bin / "mlrun", "selftest", prepared.container(lab, model), *SELFTEST, "--variant", card.targets()[-1]]
+    text = lab.run(f"{tool} {model.name}", command, 90, codes=range(256))
+    summary = re.search(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", text)
+    if not summary:
+        raise Failed(f"{tool} gave no summary ({tool}_{model.name}.log)")
+    if int(summary[1]):
+        raise Failed(f"{summary[1]} errors ({tool}_{model.name}.log)")
+    return int(summary[1])

@@ -14,7 +14,8 @@ class Device:
     driver: str
     software: bool
     facts: dict
-    name: str  # as mlrun numbers it where a file has kernels for this interface alone
+    name: str   # as mlrun takes it
+    made: list  # targets of the containers
 
     @property
     def slow(self):
@@ -22,11 +23,13 @@ class Device:
         return self.software or self.title.startswith("Fake ")
 
     def targets(self):
-        """Those that it can run, the best last."""
+        """Those that it can run and that were made, the best last."""
         if self.api == "cuda":
-            return [t for t in TARGETS["cuda"] if int(t.removeprefix("cuda-sm")) <= self.facts["cuda.cc"]]
-        picks = self.facts.get("vk.api", 0) >= 1030 and self.facts.get("vk.subgroup_pick") and self.facts.get("vk.subgroup_shuffle") and self.facts.get("vk.int_dot")
-        return list(TARGETS["vulkan"]) if picks else ["vulkan-base"]
+            able = [t for t in TARGETS["cuda"] if int(t.removeprefix("cuda-sm")) <= self.facts["cuda.cc"]]
+        else:
+            picks = self.facts.get("vk.api", 0) >= 1030 and self.facts.get("vk.subgroup_pick") and self.facts.get("vk.subgroup_shuffle") and self.facts.get("vk.int_dot")
+            able = list(TARGETS["vulkan"]) if picks else ["vulkan-base"]
+        return [t for t in able if t in self.made]
 
 
 def probe(lab):
@@ -39,7 +42,7 @@ def probe(lab):
         shown = [(d, by) for d in sorted(answer["devices"], key=lambda d: d["software"]) for by in d["drivers"] if by["api"] == api]
         if shown:
             card, by = shown[0]
-            found[api] = Device(api, card["title"], by["driver"], card["software"], by["facts"], "gpu0")
+            found[api] = Device(api, card["title"], by["driver"], card["software"], by["facts"], "gpu", lab.options.targets)
             text = lab.run("probe", [lab.bin / "mlrun", "probe-child", api], 30)
             kept = "".join(c if c.isalnum() else "-" for c in card["title"].lower()).strip("-")
             (lab.out / "fixtures" / f"{api}-{kept[:60]}.txt").write_text(text)

@@ -1,11 +1,8 @@
-// Kernels that show what a device can do at most: nothing in them but what is measured.
+// Kernels that show what a device can do at most: nothing in them but what is measured. bench_device_modules makes them, for
+// bench_device, which needs no compiler.
 #pragma once
 
 #include <cstdint>
-#include <vector>
-
-#include "base/status.h"
-#include "targets/target.h"
 
 namespace mlc::bench {
 
@@ -21,8 +18,5 @@ enum KernelNumber : uint32_t {
   kTouch,  // one tile of one block that writes kLanes elements of buffer 0: as little as there is
   kStray,  // writes far behind buffer 0 from tile 1 on: what ends a device of CUDA
 };
-
-// The module for a target of devices.
-Result<std::vector<std::byte>> ceiling_module(const targets::Target& target);
 
 }  // namespace mlc::bench

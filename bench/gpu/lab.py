@@ -19,7 +19,7 @@ class Lab:
         self.options = options
         self.out = options.out.resolve()
         self.bin = options.bin
-        self.deadline = time.monotonic() + 60 * options.minutes
+        self.deadline = time.monotonic() + 60 * (24 * 60 if options.prepare else options.minutes)
         self.results = {"schema": "mlc.bench_gpu/1", "skipped": [], "failures": []}
         for folder in ("logs", "fixtures", "models"):
             (self.out / folder).mkdir(parents=True, exist_ok=True)

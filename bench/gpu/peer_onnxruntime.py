@@ -1,4 +1,4 @@
-"""The same files by ONNX Runtime on a card. Reads [{file}], takes a provider (CUDA or Tensorrt), writes {index: median ns of two rounds}: whole runs
+"""The same files by ONNX Runtime on a card. Reads [{name, file}], takes a provider (CUDA or Tensorrt), writes {name: median ns of two rounds}: whole runs
 with inputs and outputs that stay on the device. Exit code 77: it is not here, or has not that provider."""
 import json
 import statistics
@@ -47,9 +47,9 @@ def median_ns(file, seconds=0.3):
 
 
 answers = {}
-for index, case in enumerate(json.load(open(sys.argv[1]))):
+for case in json.load(open(sys.argv[1])):
     try:
-        answers[index] = statistics.mean(median_ns(case["file"]) for _ in range(2))
+        answers[case["name"]] = statistics.mean(median_ns(case["file"]) for _ in range(2))
     except Exception as error:
         print(f"{case['file']}: {error}", file=sys.stderr)
 print(json.dumps(answers))

@@ -1,5 +1,5 @@
-"""Kernels of PyTorch: products by cuBLASLt, convolutions by cuDNN. Reads [{kind, dtype, extents}] and writes {index: median ns of two rounds}.
-Exit code 77: there is no PyTorch here, or it has no card."""
+"""Kernels of PyTorch: products by cuBLASLt, convolutions by cuDNN; whole nets as CUDA graphs. Takes a list of {name, kind, dtype, extents} and f32
+or tf32, and writes {name: median ns of two rounds}. Exit code 77: there is no PyTorch here, or it has no card."""
 import json
 import statistics
 import sys
@@ -19,12 +19,52 @@ if not torch.cuda.is_available():
     missing("PyTorch sees no device of CUDA")
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-torch.backends.cuda.matmul.allow_tf32 = False
-torch.backends.cudnn.allow_tf32 = False
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = sys.argv[2] == "tf32"
 torch.backends.cudnn.benchmark = True
 
 
-def work_of(kind, dtype, extents):
+def bert(layers, width, heads, inner):
+    from transformers import BertConfig, BertModel
+    return BertModel(BertConfig(num_hidden_layers=layers, hidden_size=width, num_attention_heads=heads, intermediate_size=inner), add_pooling_layer=False)
+
+
+def gpt2():
+    from transformers import GPT2Config, GPT2LMHeadModel
+    return GPT2LMHeadModel(GPT2Config(use_cache=False))
+
+
+def vision(name):
+    import torchvision
+    return getattr(torchvision.models, name)()
+
+
+# By the name of an ONNX file: the module, and its input where each free extent has a number.
+NETS = {"resnet50": (lambda: vision("resnet50"), lambda **d: torch.randn(1, 3, 224, 224)), "mobilenet_v2": (lambda: vision("mobilenet_v2"), lambda **d: torch.randn(1, 3, 224, 224)),
+        "minilm_l6": (lambda: bert(6, 384, 12, 1536), lambda **d: torch.randint(0, 30000, (1, max(d.values(), default=128)))),
+        "bert_base": (lambda: bert(12, 768, 12, 3072), lambda **d: torch.randint(0, 30000, (1, max(d.values(), default=128)))),
+        "gpt2": (gpt2, lambda **d: torch.randint(0, 50000, (1, max(d.values(), default=1))))}
+
+
+def net(name, dims):
+    """A replay of a graph of the whole net: launches cost next to nothing."""
+    make, draw = NETS[name]
+    module = make().eval().cuda()
+    x = draw(**{key: int(n) for key, n in (d.split("=") for d in dims)}).cuda()
+    stream = torch.cuda.Stream()
+    with torch.no_grad(), torch.cuda.stream(stream):
+        for _ in range(3):
+            module(x)
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            module(x)
+    return graph.replay
+
+
+def work_of(kind, dtype, extents, name):
+    if kind == "net":
+        return net(name, extents)
+
     def draw(*shape):
         return torch.empty(shape, device="cuda", dtype=TYPES[dtype]).uniform_(-1, 1)
     if kind == "gemm":
@@ -60,10 +100,12 @@ def median_ns(work, seconds=0.3):
 
 
 answers = {}
-for index, case in enumerate(json.load(open(sys.argv[1]))):
+for case in json.load(open(sys.argv[1])):
+    if sys.argv[2] == "tf32" and case["dtype"] != "f32":
+        continue  # the same kernels again
     try:
-        work = work_of(case["kind"], case["dtype"], case["extents"])
-        answers[index] = statistics.mean(median_ns(work) for _ in range(2))
+        work = work_of(case["kind"], case["dtype"], case["extents"], case["name"])
+        answers[case["name"]] = statistics.mean(median_ns(work) for _ in range(2))
     except Exception as error:
         print(f"{case}: {error}", file=sys.stderr)
 print(json.dumps(answers))

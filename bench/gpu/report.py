@@ -1,4 +1,5 @@
 """The table: what was measured, beside what the device can do and what others take."""
+import statistics
 
 
 def amount(value, unit):
@@ -28,18 +29,35 @@ def rows_of(results):
         share = f"{100 * row['share']:.0f} % of {'copy' if by_memory else 'FMA'}" if "share" in row else ""
         shape = "x".join(map(str, row["extents"]))
         yield (f"{row['template']} {shape}", row["api"], f"{time_of(row['ns'])}, {rate}", share, "; ".join(others), row["goal"])
+    for row in results.get("nets", []):
+        ns = statistics.mean(r["latency_ns"]["p50"] for r in row["rounds"])
+        others = [f"{peer} {time_of(times[row['net']])}" for peer, times in results.get("peers", {}).items() if row["net"] in times]
+        error = f"error {row['max_rel']:.1e}" if row["max_rel"] is not None else row["answer"]
+        yield (" ".join([row["net"], *row["dims"]]), row["target"], time_of(ns), error, "; ".join(others), "")
+    yield from counted(results.get("counters", []))
     for row in results.get("start", []):
         yield (f"start, {row['state']}", row["api"], time_of(row["s"] * 1e9), "", "", "")
     for row in results.get("conformance", []):
-        total = sum(int(row[k]) for k in ("passed", "failed", "known", "unsupported"))
-        yield (f"node tests, one of {row['every']}", row["path"], f"{row['passed']} of {total} pass", "",
-               f"{row['failed']} fail, {row['known']} known differences, {row['unsupported']} unsupported, {row['on_host']} on the host", "all")
+        total = row["passed"] + row["failed"] + row["none"]
+        yield ("node tests", row["path"], f"{row['passed']} of {total} pass", "", f"{row['failed']} fail, {row['none']} without code for a device", "all")
+    for tool in dict.fromkeys(row["tool"] for row in results.get("sanitizer", [])):
+        of_it = [row for row in results["sanitizer"] if row["tool"] == tool]
+        yield (f"compute-sanitizer, {tool}", "cuda", f"{sum(row['errors'] == 0 for row in of_it)} of {len(of_it)} models without an error", "", "", "all")
     golden = results.get("golden", [])
     for target in dict.fromkeys(row["target"] for row in golden):
         of_it = [row for row in golden if row["target"] == target]
         yield ("golden vectors", target, f"{sum(row['answer'] == 'ok' for row in of_it)} of {len(of_it)} models", "", "", "all")
     for what, answers in results.get("answers", {}).items():
         yield (what, "", f"{len(answers)} answers as they should be", "", "", "")
+
+
+def counted(rows):
+    """A line for each kernel that ncu looked at."""
+    kernels = {}
+    for row in rows:
+        kernels.setdefault((row["template"], row["launch"], row["kernel"]), []).append(f"{row['what']} {row['value']}{' ' + row['unit'] if row['what'] == 'time' else ''}")
+    for (template, _, kernel), values in kernels.items():
+        yield (f"counters, {template}", kernel[:40], "; ".join(values), "", "", "")
 
 
 def table(results):

@@ -6,7 +6,7 @@ import random
 import sys
 from typing import Callable
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "tools"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "tools"))  # in a prepared folder onnx_file.py lies beside
 from onnx_file import model, node, port, tensor  # noqa: E402
 
 BYTES = {"f32": 4, "f16": 2, "bf16": 2, "i8": 1, "u8": 1}
@@ -137,8 +137,9 @@ ALL = [
 ]
 
 
-def write(lab, template, small):
-    path = lab.out / "models" / f"{template.name}{'-small' if small else ''}.onnx"
+def write(folder, template, small):
+    """The ONNX file of a template in a folder, written at first need."""
+    path = folder / f"{template.name}{'-small' if small else ''}.onnx"
     if not path.exists():
         path.write_bytes(template.make(template.dtype, *(template.small if small else template.full)))
     return path

@@ -1,13 +1,21 @@
+// Modules of the kernels in kernels.h, one for each target of devices: bench_device_modules FOLDER writes FOLDER/TARGET.mlcg.
 #include "bench/gpu/kernels.h"
 
+#include <cstdio>
+#include <fstream>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "packager/loop/build.h"
+#include "targets/target.h"
 
 namespace mlc::bench {
 namespace {
 
 using ir::Expr;
+
+constexpr const char* kTargets[] = {"cuda-sm75", "cuda-sm80", "cuda-sm90", "vulkan-base"};  // as Bed::open takes them
 
 constexpr ir::Type kVector{DType::F32, 4}, kOne{DType::F32, 1};
 
@@ -68,8 +76,6 @@ loop::Kernel stray_kernel(ir::Context& ctx) {
   });
 }
 
-}  // namespace
-
 Result<std::vector<std::byte>> ceiling_module(const targets::Target& target) {
   ir::Context ctx;
   std::vector<loop::Kernel> kernels;
@@ -81,4 +87,23 @@ Result<std::vector<std::byte>> ceiling_module(const targets::Target& target) {
   return std::move(module.bytes);
 }
 
+Status write_modules(const std::string& folder) {
+  for (const char* name : kTargets) {
+    MLC_ASSIGN(const std::vector<std::byte> bytes, ceiling_module(*targets::find_target(name)));
+    const std::string path = folder + "/" + name + ".mlcg";
+    std::ofstream out(path, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    if (!out.flush()) return Status(Code::NotFound, "{} cannot be written", path);
+  }
+  return ok();
+}
+
+}  // namespace
 }  // namespace mlc::bench
+
+int main(int argc, char** argv) {
+  if (argc != 2) return std::fprintf(stderr, "usage: bench_device_modules FOLDER\n"), 2;
+  const mlc::Status done = mlc::bench::write_modules(argv[1]);
+  if (!done.ok()) std::fprintf(stderr, "%s\n", done.text().c_str());
+  return done.ok() ? 0 : 1;
+}
