@@ -15,6 +15,7 @@ from lab import Failed, Skip
 HERE = pathlib.Path(__file__).resolve().parent
 NODES = pathlib.Path("/usr/share/libonnx-testdata/data")
 CUBINS = "80,90"
+NOT_COVERED = 20  # exit code of mlpack
 SCHEMA = "mlc.bench_gpu.prepared/1"
 
 
@@ -79,8 +80,10 @@ def prepare(lab, folder, kinds):
 def build(lab, folder, model, source, options):
     seconds = 60 if model.kind == "node" else 600
     path = folder / "models" / model.file
-    lab.run(f"prepare {model.kind}", [lab.bin / "mlpack", "build", source, "-o", path, "-f", "--no-sign", "--no-selftest", "--progress", "none", "--target", ",".join(lab.options.targets),
-                                     *options], seconds, codes=(0,))
+    lab.run(f"prepare {model.kind}", [lab.bin / "mlpack", "build", source, "-o", path, "-f", "--no-sign", "--no-selftest", "--progress", "none",
+                                      "--target", ",".join(lab.options.targets), *options], seconds, codes=(0, NOT_COVERED))
+    if not path.exists():
+        raise Skip("the packager does not cover one of its operators")
     return True
 
 
