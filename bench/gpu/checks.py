@@ -22,10 +22,11 @@ def failures(lab, devices, prepared):
                 lab.results.setdefault("answers", {})[what] = answer["answers"]
 
 
-def tested(lab, devices, prepared, model, seconds=120):
-    """{target: (answer, largest relative error, text)} of a container's golden vectors. An answer "none" is a variant that no device took."""
+def tested(lab, devices, prepared, model, seconds=120, only=()):
+    """{target: (answer, largest relative error, text)} of a container's golden vectors. An answer "none" is a variant that no device took. `only`: more words
+    for mlrun."""
     container = prepared.container(lab, model)
-    out = lab.run(f"selftest {model.kind}", [lab.bin / "mlrun", "selftest", container, *SELFTEST, "--json"], seconds, codes=(0, 1, 6, 7))
+    out = lab.run(f"selftest {model.kind}", [lab.bin / "mlrun", "selftest", container, *SELFTEST, *only, "--json"], seconds, codes=(0, 1, 6, 7))
     variants = {v["name"]: v for v in json.loads(out.strip().splitlines()[-1]).get("variants", [])}
     found = {}
     for target in (t for d in devices.values() for t in d.targets()):

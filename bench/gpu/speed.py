@@ -57,7 +57,7 @@ def one_template(lab, device, prepared, model, template, ceiling):
     extents = template.small if device.slow else template.full
     target = device.targets()[-1]
     command = [lab.bin / "mlrun", "profile", prepared.container(lab, model), "--raw", *UNLIMITED, "--devices", device.name, "--variant", target,
-               "--warmup", "20ms" if device.slow else "100ms", "--duration", "50ms" if device.slow else "300ms", "--json"]
+               "--warmup", "20ms", "--duration", "50ms" if device.slow else "150ms", "--json"]
     answers = [lab.json(f"template {template.name} {device.api}", command, 60) for _ in range(ROUNDS)]
     # Each launch is submitted by itself there; what a submission takes beside its kernel was measured.
     launches = [l for l in answers[0]["launches"] if l["kernel"] is not None]
@@ -90,12 +90,12 @@ def nets(lab, devices, prepared):
 
 def one_net(lab, device, prepared, model):
     target = device.targets()[-1]
-    answer, error, text = tested(lab, {device.api: device}, prepared, model)[target]
+    answer, error, text = tested(lab, {device.api: device}, prepared, model, only=("--variant", target))[target]
     if answer != "ok":
         lab.fail(f"net {model.name}, {target}", text)
     dims = [word for dim in model.dims for word in ("--dim", dim)]
     command = [lab.bin / "mlrun", "bench", prepared.container(lab, model), "--raw", *UNLIMITED, "--devices", device.name, "--variant", target, *dims,
-               "--warmup", "200ms", "--duration", "700ms", "--json"]
+               "--warmup", "100ms", "--duration", "400ms", "--json"]
     answers = [lab.json(f"net {model.name} {device.api}", command, 90) for _ in range(ROUNDS)]
     profile = [lab.bin / "mlrun", "profile", *command[2:-5], "--warmup", "50ms", "--duration", "200ms"]
     lab.part(f"profile {model.name}, {device.api}", lab.run, f"profile {model.name} {device.api}", profile, 60)

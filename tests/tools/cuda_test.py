@@ -50,7 +50,9 @@ def recordings_are_graphs_and_a_driver_that_makes_none_is_named(t):
     assert who in t.run("mlrun", "explain", "m.mlc", "--allow-unsigned", "--devices", "gpu").stdout
     profiled = t.run("mlrun", "profile", *run)
     assert re.search(rf"^device +{re.escape(who)};", profiled.stdout, re.M), profiled.stdout
-    assert json.loads(t.run("mlrun", "profile", *run, "--json").stdout)["device"] == who
+    profiled = json.loads(t.run("mlrun", "profile", *run, "--json").stdout)
+    assert profiled["device"] == who and profiled["ceilings"] is None, profiled
+    assert all(l["roof"] is None and l["bound"] is None and 0 < l["min_ns"] for l in profiled["launches"]), profiled
 
 
 def cubins_are_taken_first_and_a_driver_that_takes_none_is_named(t):

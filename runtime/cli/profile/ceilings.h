@@ -20,6 +20,7 @@ struct Ceilings {
   std::vector<Level> levels;    // smallest first; at least memory
   unsigned threads = 1;
 
+  bool are_known() const { return operations_per_s > 0; }  // false: nothing of what ran was the processor's
   // The least time in which so much can be done, in nanoseconds, and what bounds it ("arithmetic", "L2", ...). Bytes come from the
   // smallest level that holds them.
   struct Bound {

@@ -75,6 +75,7 @@ Json profile_json(const Sum& sum, unsigned threads) {
 }
 
 Json profile_json(const Ceilings& c) {
+  if (!c.are_known()) return {};
   Json reads = Json::object();
   for (const Ceilings::Level& level : c.levels) reads[level.name] = level.bytes_per_s;
   return {{"threads", c.threads}, {"arithmetic", c.arithmetic}, {"operations_per_s", c.operations_per_s},
@@ -143,10 +144,13 @@ std::string summary_of(const Json& json, const Profile& profile, const Ceilings&
   std::string out = "input       " + fed_text(json["input"]);
   out += "run         least " + ms_text(profile.min_ns()) + " · median " + ms_text(profile.median_ns()) + " of " + counted(profile.runs.size(), "run") +
          " · launches " + ms_text(static_cast<uint64_t>(sums.all.ns)) + "\n";
-  out += "ceilings    " + formatted("%.1f Gop/s (%s)", c.operations_per_s / 1e9, c.arithmetic.c_str());
-  if (c.byte_operations_per_s > 0) out += formatted(" · bytes %.1f Gop/s", c.byte_operations_per_s / 1e9);
-  for (const Ceilings::Level& level : c.levels) out += formatted(" · %s %.1f GB/s", level.name.c_str(), level.bytes_per_s / 1e9);
-  out += "\nvariant     " + json["variant"].text() + ", " + counted(c.threads, "thread") + "\n";
+  if (c.are_known()) {
+    out += "ceilings    " + formatted("%.1f Gop/s (%s)", c.operations_per_s / 1e9, c.arithmetic.c_str());
+    if (c.byte_operations_per_s > 0) out += formatted(" · bytes %.1f Gop/s", c.byte_operations_per_s / 1e9);
+    for (const Ceilings::Level& level : c.levels) out += formatted(" · %s %.1f GB/s", level.name.c_str(), level.bytes_per_s / 1e9);
+    out += "\n";
+  }
+  out += "variant     " + json["variant"].text() + ", " + counted(c.threads, "thread") + "\n";
   if (const std::string& device = json["device"].text(); !device.empty()) out += "device      " + device + "; each launch is submitted and waited for by itself here\n";
   return out + "machine     " + environment_text(json["env"]) + "\n";
 }
@@ -171,10 +175,13 @@ Result<Report> profile_model(const ProfileOptions& o, const HostState& host, Ope
   const MlcProgram program = mlio::program_at(model, target.program);
   say_what_runs(model, session, "program " + printable(program.name), o.as_json);
 
-  Ceilings ceilings = measure_ceilings(session.info.threads);
+  const bool on_processor = device_text(model, session).empty();  // what devices can do at most is not measured
+  Ceilings ceilings;
+  ceilings.threads = session.info.threads;
+  if (on_processor) ceilings = measure_ceilings(session.info.threads);
   MLC_ASSIGN(const Profile found, profile(session, {program.name, inputs.views.tensors, program.num_outputs, warmup, duration}));
   say_what_fell_back(session);
-  ceilings.merge(measure_ceilings(session.info.threads));
+  if (on_processor) ceilings.merge(measure_ceilings(session.info.threads));
   const Sums sums = sums_of(found, ceilings);
   Report report;
   report.json = {{"root", std::string("sha256:") + model.info.root},

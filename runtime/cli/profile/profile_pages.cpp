@@ -189,7 +189,8 @@ std::string profile_page(const Profile& profile, const Ceilings& ceilings, const
     out += html(summary.substr(at, end - at)) + "\n";
     at = end + 1;
   }
-  out += "</pre><h2>Roofline</h2><p>A circle is a launch; its area is its part of the time.\n" + Roofline(profile, ceilings).svg(colours);
+  out += "</pre>\n";
+  if (ceilings.are_known()) out += "<h2>Roofline</h2><p>A circle is a launch; its area is its part of the time.\n" + Roofline(profile, ceilings).svg(colours);
   out += "<h2>The last run</h2>\n" + time_line(profile, colours);
   out += "<h2>Launches</h2><p>A click on a head sorts.\n" + table(profile, ceilings);
   return out + kSort;

@@ -371,7 +371,7 @@ Status DeviceRunner::run_on_device(const SegmentCall& call, Placed& placed) {
     const bool is_step = take->apart && i > 0 && i + 1 < take->recordings.size();
     if (is_step) call.moments[i - 1].begin = now_ns();
     MLC_RETURN_IF_ERROR(submit(call, *take->recordings[i]));
-    if (is_step) call.moments[i - 1].done = now_ns();
+    if (is_step) call.moments[i - 1].done = call.moments[i - 1].left = now_ns();
   }
   return end(call);
 }

@@ -59,7 +59,7 @@ void SegmentProfile::end(const Function& f, const Executor::Binding& binding, un
     for (size_t i = rows_.size(); i-- > 0;) {
       Executor::Moments& m = of(r)[i];
       if (m.begin == 0) continue;
-      m.left = next;
+      if (m.left == 0) m.left = next;  // a device has said itself when it was done: the copies behind are none of the last launch's
       next = m.begin;
       rows_[i].waited_ns += m.left - m.done;
       if (r == 0) rows_[i].ns += m.left - m.begin;
