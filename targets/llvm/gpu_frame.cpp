@@ -40,8 +40,8 @@ class GpuFrame final : public Frame {
 
   llvm::Value* barrier(llvm::IRBuilder<>& b) override { return b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); }
 
-  // What is to be unrolled Loop has unrolled: the assembler of the driver must not do it again (it costs registers).
-  void mark_loop(llvm::BranchInst& back) override {
+  // What Loop has unrolled the assembler of the driver must not unroll again: it costs registers.
+  void keep_rolled(llvm::BranchInst& back) override {
     llvm::LLVMContext& context = back.getContext();
     llvm::Metadata* disable = llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.disable"));
     llvm::MDNode* loop = llvm::MDNode::getDistinct(context, {nullptr, disable});
@@ -122,6 +122,7 @@ class GpuFrame final : public Frame {
       array->setAlignment(llvm::Align(kSharedAlign));
       base = array;
     }
+    if (facts_.folds_warps) a.partials = b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), base, shared.partials);
     for (size_t k = 0; k < kernel.locals.size(); ++k) {
       const loop::LocalArray& local = kernel.locals[k];
       if (local.space == loop::Space::Shared) {
