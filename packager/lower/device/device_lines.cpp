@@ -25,6 +25,7 @@ constexpr double kLeastAlone = 256;    // of one that a single point has,
 constexpr double kManyRows = 4096;     // where there are so many of these; fewer take what they get
 constexpr double kLongLine = 16384;    // more points go to several blocks, unless there are many rows
 constexpr double kFewLines = 64;
+constexpr int64_t kFewTurns = 4;
 constexpr double kShortLine = 256;     // a quarter of the lanes is enough
 
 struct Lines {
@@ -136,6 +137,17 @@ class LineStage final : public Stage {
     for (size_t k = 0; k < dims.size(); ++k) s_.bind(dims[k], index[k]);
   }
 
+  // Few turns are written out, so that what all of them read is under way at once.
+  void over_mine(const Expr* points, const std::function<void(const Expr*)>& body) {
+    const bool few = job_.target.access_bytes > 0 && points->is_const() && points->i <= kFewTurns * lanes_;
+    if (!few) return k_.b.with_for(mine_, points, lanes_, body);
+    for (int64_t first = 0; first < points->i; first += lanes_) {
+      const Expr* point = k_.b.let(ctx_.add(mine_, ctx_.integer(first)));
+      if (first + lanes_ <= points->i) body(point);
+      else k_.b.with_if(ctx_.binary(Op::Lt, point, points), [&] { body(point); });
+    }
+  }
+
   // Runs `body` for the points of `dims` that are this lane's: so many neighbours at a time, if there are enough for all lanes.
   void for_mine(const std::vector<const ir::Dim*>& dims, int64_t neighbours, const std::function<void()>& body) {
     while (neighbours > 1 && 2 * points_of(dims) < static_cast<double>(neighbours * lanes_)) neighbours /= 2;  // half of the lanes have some
@@ -143,7 +155,7 @@ class LineStage final : public Stage {
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : dims) extents.push_back(d->extent);
     if (neighbours > 1) extents.back() = ctx_.floordiv(extents.back(), count);
-    k_.b.with_for(mine_, ctx_.product(extents), lanes_, [&](const Expr* point) {
+    over_mine(ctx_.product(extents), [&](const Expr* point) {
       s_.scoped([&] {
         const std::vector<const Expr*> index = k_.decoded(point, extents);
         for (size_t k = 0; k < dims.size(); ++k) s_.bind(dims[k], index[k]);

@@ -54,7 +54,10 @@ class Squares final : public Stage {
     const Expr *quick = k_.b.let(ctx_.mul(ctx_.floormod(lane, lanes), ctx_.integer(neighbours))), *slow = k_.b.let(ctx_.floordiv(lane, lanes));
     body(quick, [&](const std::function<void(const Expr*)>& step) {
       const int64_t stride = kTransposeLanes * neighbours / kSide;
-      if (stride >= kSide) return s_.scoped([&] { step(slow); });
+      if (job_.target.access_bytes > 0) {  // written out, all that a lane reads is under way at once
+        for (int64_t i = 0; i < kSide; i += stride) s_.scoped([&] { step(k_.b.let(ctx_.add(slow, ctx_.integer(i)))); });
+        return;
+      }
       k_.b.with_for(ctx_.integer(0), ctx_.integer(kSide), stride, [&](const Expr* i) { s_.scoped([&] { step(k_.b.let(ctx_.add(i, slow))); }); });
     });
   }
