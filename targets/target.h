@@ -43,6 +43,7 @@ struct Target {
   // Devices. Kernels have blocks of this many lanes; 0: a processor, its kernels have none.
   unsigned block_lanes = 0;
   bool folds_lanes = false;  // loop::StmtKind::FoldLanes is a matter of few instructions
+  unsigned access_bytes = 0;  // most that a lane reads or writes at once, where it is aligned; 0: one element
   // Of one launch: its buffers, one for scalars where there are more than `pushed_scalars`, one for faults where there may be some.
   // 0: as many as there are.
   unsigned most_bindings = 0, pushed_scalars = 0;

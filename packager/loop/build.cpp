@@ -50,11 +50,12 @@ void Builder::prefetch(uint32_t array, const Expr* index) {
   s.index = {index};
 }
 
-const Expr* Builder::fold_lanes(Op combine, const Expr* value) {
+const Expr* Builder::fold_lanes(Op combine, const Expr* value, int64_t lanes) {
   Stmt& s = append(StmtKind::FoldLanes);
   s.var = ctx_.fresh_var(value->type);
   s.value = value;
   s.combine = combine;
+  s.step = lanes;
   return s.var;
 }
 
@@ -85,6 +86,12 @@ void Builder::with_for_var(const Expr* var, const Expr* begin, const Expr* end, 
   s.end = end;
   s.step = step;
   within(s.body, body);
+}
+
+void Builder::with_rolled_for(const Expr* begin, const Expr* end, int64_t step, const std::function<void(const Expr*)>& body) {
+  const size_t at = block_->size();
+  with_for(begin, end, step, body);
+  (*block_)[at]->rolled = true;
 }
 
 void Builder::with_if(const Expr* cond, const std::function<void()>& then, const std::function<void()>& otherwise) {

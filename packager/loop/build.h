@@ -27,12 +27,15 @@ class Builder {
   const ir::Expr* local(const ir::Expr* value);  // a variable that `assign` may change
   void assign(const ir::Expr* var, const ir::Expr* value);
   void store(uint32_t array, const ir::Expr* index, const ir::Expr* value, const ir::Expr* mask = nullptr);
-  const ir::Expr* fold_lanes(ir::Op combine, const ir::Expr* value);
+  // Of `lanes` side by side; 1: of all of the block.
+  const ir::Expr* fold_lanes(ir::Op combine, const ir::Expr* value, int64_t lanes = 1);
   void fault(const ir::Expr* cond, int32_t code);
   void prefetch(uint32_t array, const ir::Expr* index);
 
   void with_for(const ir::Expr* begin, const ir::Expr* end, int64_t step,
                 const std::function<void(const ir::Expr* var)>& body);
+  // A loop that an assembler must not unroll: what is in it is unrolled already.
+  void with_rolled_for(const ir::Expr* begin, const ir::Expr* end, int64_t step, const std::function<void(const ir::Expr* var)>& body);
   // As with_for, over a variable made before (so that expressions may mention it already).
   void with_for_var(const ir::Expr* var, const ir::Expr* begin, const ir::Expr* end, int64_t step,
                     const std::function<void()>& body);

@@ -46,6 +46,7 @@ struct Stmt {
   const ir::Expr* var = nullptr;       // For, Let, Local, Assign, FoldLanes: an Op::Var
   const ir::Expr* begin = nullptr;
   const ir::Expr* end = nullptr;
+  bool rolled = false;                 // For: it is unrolled as far as is good; an assembler that unrolls loops leaves it as it is
   int64_t step = 1;                    // For; FoldLanes: lanes that fold together, a power of two that divides those of the block; 1: all
   const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null; Fault: Bool lanes
   const ir::Expr* bound = nullptr;     // While

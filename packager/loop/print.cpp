@@ -142,7 +142,7 @@ class Printer {
     switch (s.kind) {
       case StmtKind::For:
         begin_statement({s.begin, s.end});
-        out_ += std::string(s.for_kind == ForKind::Unroll ? "unroll " : s.for_kind == ForKind::Lanes ? "lanes " : "for ") + var(s.var) + " = " + expr(s.begin);
+        out_ += std::string(s.for_kind == ForKind::Unroll ? "unroll " : s.for_kind == ForKind::Lanes ? "lanes " : s.rolled ? "rolled " : "for ") + var(s.var) + " = " + expr(s.begin);
         out_ += " .. " + expr(s.end) + " step " + std::to_string(s.step);
         nested(s.body, depth);
         break;

@@ -11,6 +11,7 @@
 //       store 1 [%2] (max.f32x16 %3 (splat.f32x16 f32:0x0p+0))
 //     }
 //   }
+// A loop that is written "rolled" instead of "for" is not to be unrolled further.
 // An expression is prefix; the type is written behind the operation unless it is a scalar i64. A node that occurs twice
 // in one statement is written once as #n=(..) and then as #n.
 #pragma once

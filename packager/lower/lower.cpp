@@ -47,6 +47,24 @@ StagePtr stage_of(const Job& job, const FlatNest& nest, Skeleton& k) {
   return all.build(k, all.ranked.front());
 }
 
+namespace {
+
+// A lane has so many points of the last extent, one after the other.
+void over_neighbours(Skeleton& k, Stage& stage, std::vector<const ir::Expr*> extents, unsigned block) {
+  const ir::Expr* count = k.ctx.integer(stage.neighbours);
+  if (stage.neighbours > 1) extents.back() = k.ctx.floordiv(extents.back(), count);
+  k.over_lanes(extents, block, [&](std::vector<const ir::Expr*> at) {
+    if (stage.neighbours == 1) return stage.emit(at, {});
+    const ir::Expr* first = k.b.let(k.ctx.mul(at.back(), count));
+    for (int64_t u = 0; u < stage.neighbours; ++u) {
+      at.back() = k.ctx.add(first, k.ctx.integer(u));
+      stage.emit(at, {});
+    }
+  });
+}
+
+}  // namespace
+
 Result<loop::Kernel> kernel_by(const Job& job, const FlatNest& nest, const Schedules& all, const schedule::Schedule& how) {
   MLC_RETURN_IF_ERROR(schedule::verify(how, all.space));
   Skeleton k(job);
@@ -57,7 +75,7 @@ Result<loop::Kernel> kernel_by(const Job& job, const FlatNest& nest, const Sched
   std::vector<const ir::Expr*> extents;
   for (const ir::Dim* d : stage->batch) extents.push_back(d->extent);
   if (!stage->grid.empty()) k.over_blocks(stage->grid, how.block, [&](const auto& at, const ir::Expr* lane) { stage->emit_block(at, lane); });
-  else if (how.block) k.over_lanes(extents, how.block, [&](const std::vector<const ir::Expr*>& at) { stage->emit(at, {}); });
+  else if (how.block) over_neighbours(k, *stage, std::move(extents), how.block);
   else k.over_tiles(extents, stage->axes, [&](const std::vector<const ir::Expr*>& at, const std::vector<Range>& ranges) { stage->emit(at, ranges); });
   MLC_RETURN_IF_ERROR(stage->status());
   return k.finish(stage->work);

@@ -26,6 +26,7 @@ struct Row {
 };
 
 constexpr unsigned kBlockLanes = 128;
+constexpr unsigned kAccessBytes = 16;
 constexpr unsigned kBufferAlignment = 256;  // the largest that Vulkan lets a device ask for
 constexpr unsigned kVulkanBindings = 16;  // storage buffers that every device of the target has
 constexpr unsigned kCudaBindings = 400;   // parameters take 4096 bytes: a pointer each, beside scalars
@@ -70,7 +71,8 @@ Target device_target(std::string_view name) {
   t.has_masks = true;
   t.has_sized_locals = false;
   t.block_lanes = kBlockLanes;
-  t.folds_lanes = t.name == "vulkan-subgroup";
+  t.folds_lanes = t.name != "vulkan-base";
+  t.access_bytes = row.family == "cuda" ? kAccessBytes : 0;
   t.most_bindings = row.most_bindings;
   t.pushed_scalars = mlc::gpu::kMaxPushScalars;
   t.buffer_alignment = kBufferAlignment;

@@ -1,19 +1,24 @@
 #include "targets/gpu/facts.h"
 
+#include <algorithm>
+
 #include "base/checked.h"
 
 namespace mlc::targets::gpu {
 
 namespace {
 
-void add(const std::vector<loop::StmtPtr>& block, KernelFacts& facts) {
+constexpr uint64_t kMostNumber = 8;  // bytes of what lanes fold
+
+void add(const std::vector<loop::StmtPtr>& block, uint32_t lanes, KernelFacts& facts) {
   for (const loop::StmtPtr& s : block) {
     facts.may_fault |= s->kind == loop::StmtKind::While || (s->kind == loop::StmtKind::Fault && s->fault != 0);
     facts.may_return |= s->kind == loop::StmtKind::Fault && s->fault == 0;
     facts.folds_lanes |= s->kind == loop::StmtKind::FoldLanes;
+    facts.folds_warps |= s->kind == loop::StmtKind::FoldLanes && (s->step == 1 ? lanes : s->step) > kWarp;
     facts.has_barriers |= s->kind == loop::StmtKind::Barrier || s->kind == loop::StmtKind::FoldLanes;
-    add(s->body, facts);
-    add(s->orelse, facts);
+    add(s->body, lanes, facts);
+    add(s->orelse, lanes, facts);
   }
 }
 
@@ -21,7 +26,7 @@ void add(const std::vector<loop::StmtPtr>& block, KernelFacts& facts) {
 
 KernelFacts facts_of(const loop::Kernel& kernel) {
   KernelFacts facts;
-  add(kernel.body, facts);
+  add(kernel.body, kernel.lanes, facts);
   return facts;
 }
 
@@ -39,6 +44,9 @@ Result<SharedLayout> layout_shared(const loop::Kernel& kernel) {
       return Status(Code::Internal, "a block of kernel " + kernel.name + " shares more than " + std::to_string(kMostShared) + " bytes");
     layout.bytes = *bytes;
   }
+  layout.partials = layout.bytes;
+  if (facts_of(kernel).folds_warps) layout.bytes += std::max<uint64_t>(16, kernel.lanes / kWarp * kMostNumber);
+  if (layout.bytes > kMostShared) return Status(Code::Internal, "a block of kernel " + kernel.name + " shares more than " + std::to_string(kMostShared) + " bytes");
   return layout;
 }
 

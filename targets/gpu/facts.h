@@ -12,6 +12,7 @@ struct KernelFacts {
   bool may_fault = false;     // needs the fault buffer
   bool has_barriers = false;  // folds of lanes have some
   bool folds_lanes = false;
+  bool folds_warps = false;   // more of them than a warp has
   bool may_return = false;    // a Fault of code 0: all is done
 };
 KernelFacts facts_of(const loop::Kernel& kernel);
@@ -19,8 +20,10 @@ KernelFacts facts_of(const loop::Kernel& kernel);
 // The memory of a block is one array. Offsets are 16-byte aligned; those of local arrays of a lane have no meaning.
 struct SharedLayout {
   std::vector<uint64_t> offsets;  // of each local array
+  uint64_t partials = 0;          // offset of what warps tell each other, where lanes of several are folded
   uint64_t bytes = 0;
 };
+inline constexpr uint32_t kWarp = 32;                     // lanes that go together on CUDA
 inline constexpr uint64_t kMostShared = 227 * 1024;       // that any device has for a block
 inline constexpr uint64_t kMostStaticShared = 48 * 1024;  // that the code itself may state; what is more the launch gives
 Result<SharedLayout> layout_shared(const loop::Kernel& kernel);

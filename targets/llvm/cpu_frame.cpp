@@ -95,7 +95,7 @@ class CpuFrame final : public Frame {
   void close(llvm::IRBuilder<>& b) override { b.CreateRet(b.getInt32(MLRUN_FAULT_NONE)); }
   void fault(llvm::IRBuilder<>& b, int32_t code, llvm::BasicBlock*) override { b.CreateRet(b.getInt32(static_cast<uint32_t>(code))); }
   llvm::Value* barrier(llvm::IRBuilder<>&) override { return nullptr; }
-  void mark_loop(llvm::BranchInst&) override {}
+  void keep_rolled(llvm::BranchInst&) override {}
   bool is_one_tile() const override { return false; }
   bool has_prefetch() const override { return true; }
 };

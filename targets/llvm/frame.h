@@ -34,6 +34,7 @@ class Frame {
     llvm::Value* tile_begin = nullptr;  // i64
     llvm::Value* tile_end = nullptr;
     llvm::Value* lane = nullptr;        // i64, devices: of the block
+    llvm::Value* partials = nullptr;    // devices whose lanes fold more than a warp has: memory of the block, a number for each warp
     llvm::Value* scratch = nullptr;     // processors: of this worker, if the kernel uses any
     uint64_t scratch_bytes = 0;         // of local arrays of constant size
   };
@@ -49,8 +50,8 @@ class Frame {
   virtual void fault(llvm::IRBuilder<>& b, int32_t code, llvm::BasicBlock* next) = 0;
   // Lanes of a block wait for each other. Null: there are no blocks.
   virtual llvm::Value* barrier(llvm::IRBuilder<>& b) = 0;
-  // The branch back to the head of a loop.
-  virtual void mark_loop(llvm::BranchInst& back) = 0;
+  // The branch back to the head of a loop that shall stay as it is.
+  virtual void keep_rolled(llvm::BranchInst& back) = 0;
   // One call does one tile.
   virtual bool is_one_tile() const = 0;
   virtual bool has_prefetch() const = 0;

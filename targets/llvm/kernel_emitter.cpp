@@ -15,8 +15,8 @@ using loop::StmtKind;
 Abilities abilities_of(const Target& t) {
   Abilities a;
   if (is_ptx(t)) {
-    a.fma = a.round = true;
-    a.ieee_minmax = t.llvm_cpu != "sm_75";
+    a.fma = a.round = a.ptx_convert = true;
+    a.ieee_minmax = a.ptx_convert_bf16 = t.llvm_cpu != "sm_75";
     a.calls = false;
     a.target = &t;
     return a;
@@ -55,6 +55,7 @@ void KernelEmitter::forget_all() {
   log_.clear();
   statement_.clear();
   flags_.clear();
+  powers_.clear();
   uses_.clear();
   registers_.clear();
   shared_.clear();
@@ -79,6 +80,7 @@ Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) 
 void KernelEmitter::take_arguments(const Frame::Arguments& a, const std::string& name) {
   function_ = a.function;
   lane_ = a.lane;
+  partials_ = a.partials;
   scratch_ = a.scratch;
   scratch_bytes_ = a.scratch_bytes;
   llvm::MDBuilder md(context_);
@@ -136,10 +138,13 @@ void KernelEmitter::statement(const Stmt& s) {
     case StmtKind::Barrier:
       if (!frame_.barrier(b_)) fail("a barrier in a kernel for processors");
       return;
-    case StmtKind::FoldLanes: return fail("a fold of lanes, which this target does not have");
+    case StmtKind::FoldLanes: return fold_lanes(s);
     case StmtKind::Prefetch: return prefetch(s);
     case StmtKind::Let:
-      if (kernel_->lanes && s.value->type.dtype == DType::I64) ranges_.bind(s.var, ranges_.of(s.value));
+      if (kernel_->lanes && s.value->type.dtype == DType::I64) {
+        ranges_.bind(s.var, ranges_.of(s.value));
+        if (s.value->type.lanes == 1) powers_[s.var->i] = power_dividing(s.value, kMostAligned);
+      }
       if (Value* v = eval(s.value)) {
         if (!in_scratch_) vars_[s.var->i] = v;
         else write(locals_[s.var->i] = new_slot(v->getType()), v);
@@ -208,6 +213,7 @@ void KernelEmitter::for_loop(const Stmt& s) {
   if (kernel_->lanes) {
     const ir::Interval first = ranges_.of(s.begin), behind = ranges_.of(s.end);
     ranges_.bind(s.var, {first.lo, std::max(first.lo, behind.hi == INT64_MAX ? INT64_MAX : behind.hi - 1)});
+    powers_[s.var->i] = std::min(power_dividing(s.begin, kMostAligned), static_cast<uint64_t>(s.step & -s.step));
   }
   llvm::BasicBlock* body = new_block("loop");
   llvm::BasicBlock* exit = new_block("done");
@@ -233,7 +239,8 @@ void KernelEmitter::for_loop(const Stmt& s) {
   close_scope(mark);
   Value* next = b_.CreateNSWAdd(i, b_.getInt64(static_cast<uint64_t>(s.step)));
   i->addIncoming(next, b_.GetInsertBlock());
-  frame_.mark_loop(*b_.CreateCondBr(b_.CreateICmpSLT(next, end), body, exit));
+  llvm::BranchInst* back = b_.CreateCondBr(b_.CreateICmpSLT(next, end), body, exit);
+  if (s.rolled) frame_.keep_rolled(*back);
   b_.SetInsertPoint(exit);
 }
 
@@ -259,7 +266,7 @@ void KernelEmitter::while_loop(const Stmt& s) {
   block(s.body);
   close_scope(mark);
   count->addIncoming(b_.CreateNSWAdd(count, b_.getInt64(1)), b_.GetInsertBlock());
-  frame_.mark_loop(*b_.CreateBr(head));
+  frame_.keep_rolled(*b_.CreateBr(head));
   b_.SetInsertPoint(exit);
 }
 
@@ -293,30 +300,34 @@ llvm::Value* KernelEmitter::element_pointer(uint32_t array, DType dtype, Value* 
   return b_.CreateInBoundsGEP(mem_scalar(dtype), buffers_[array].base, index);
 }
 
-namespace {
-
-// A power of two up to `most` that divides an index, from its sums and products; what else it is made of may be odd.
-uint64_t power_dividing(const ir::Expr* index, uint64_t most, int depth = 8) {
-  if (index->op == ir::Op::Const) {
-    const auto bits = static_cast<uint64_t>(index->i);
+// A power of two up to `most` that divides an index, from its sums and products and the variables in it; what else it is made of may be odd.
+uint64_t KernelEmitter::power_dividing(const Expr* index, uint64_t most, int depth) const {
+  const auto of_number = [&](int64_t n) {
+    const auto bits = static_cast<uint64_t>(n);
     return bits == 0 ? most : std::min(most, bits & ~(bits - 1));
+  };
+  switch (index->op) {
+    case ir::Op::Const: return of_number(index->i);
+    case ir::Op::Sym: return of_number(index->sym->multiple);
+    case ir::Op::Var: {
+      const auto var = powers_.find(index->i);
+      return var == powers_.end() ? 1 : std::min(most, var->second);
+    }
+    case ir::Op::Add: case ir::Op::Sub: case ir::Op::Mul: case ir::Op::Min: case ir::Op::Max: break;
+    default: return 1;
   }
-  if (depth == 0 || index->args.size() != 2) return 1;
-  const bool is_sum = index->op == ir::Op::Add || index->op == ir::Op::Sub;
-  if (!is_sum && index->op != ir::Op::Mul) return 1;
+  if (depth == 0) return 1;
   const uint64_t a = power_dividing(index->args[0], most, depth - 1), b = power_dividing(index->args[1], most, depth - 1);
-  return is_sum ? std::min(a, b) : std::min(most, a * b);
+  return index->op == ir::Op::Mul ? std::min(most, a * b) : std::min(a, b);
 }
 
-}  // namespace
-
-// Of an access. Memory that lanes share begins at multiples of 16 bytes: vectors that do, too, are one access there.
+// Of an access. On devices, buffers and memory that lanes share begin at multiples of 16 bytes: neighbours that do, too, are one access there.
 llvm::Align KernelEmitter::alignment(uint32_t array, ir::Type type, const Expr* index) const {
-  constexpr uint64_t kOfBlock = 16;
   const uint64_t element = bytes_of(type.dtype);
   const size_t num_params = kernel_->params.size();
-  if (type.lanes == 1 || array < num_params || kernel_->locals[array - num_params].space != loop::Space::Shared) return llvm::Align(element);
-  return llvm::Align(std::min(power_dividing(index, kOfBlock) * element, kOfBlock));
+  const bool begins_there = array < num_params ? kernel_->lanes > 0 : kernel_->locals[array - num_params].space == loop::Space::Shared;
+  if (!begins_there || index->type.lanes > 1) return llvm::Align(element);
+  return llvm::Align(std::min(power_dividing(index, kMostAligned) * element, kMostAligned));
 }
 
 llvm::Value* KernelEmitter::from_memory(Value* v, ir::Type type) {

@@ -25,6 +25,8 @@ struct Abilities {
   bool fma = false;        // Op::Fma may become one instruction
   bool round = false;      // floor, ceil, trunc, rint as instructions
   bool f16_convert = false;  // conversions between f16 and f32
+  bool ptx_convert = false;  // the same in PTX; numbers one by one
+  bool ptx_convert_bf16 = false;  // to bf16; from it is a shift
   bool ieee_minmax = false;  // min and max that propagate NaN
   bool ieee_minmax_f64 = false;
   bool calls = true;       // functions may call each other; else what is called becomes part of its caller
@@ -80,6 +82,8 @@ class KernelEmitter {
 
   // Memory.
   Value* element_pointer(uint32_t array, DType dtype, Value* index);
+  static constexpr uint64_t kMostAligned = 16;  // bytes
+  uint64_t power_dividing(const Expr* index, uint64_t most, int depth = 8) const;
   llvm::Align alignment(uint32_t array, ir::Type type, const ir::Expr* index) const;
   Value* load(const Expr& e);
   Value* from_memory(Value* loaded, ir::Type type);
@@ -133,6 +137,13 @@ class KernelEmitter {
   Value* shuffled(const Expr& e);
   Value* concatenate(std::vector<Value*> parts);  // of equal type; a single lane counts as a vector of one
   Value* per_lane(llvm::Function* f, Value* a, Value* b);
+
+  // What lanes of a block have, folded (gpu_frame.cpp).
+  void fold_lanes(const loop::Stmt& s);
+  Value* joined_lanes(const loop::Stmt& s, Value* left, Value* right);
+  Value* of_partner(Value* v, uint32_t distance);
+  Value* fold_warp(const loop::Stmt& s, Value* v, uint32_t width);
+  Value* fold_warps(const loop::Stmt& s, Value* v, uint32_t width);
 
   // Groups of lanes (dot.cpp).
   Value* take_lanes(Value* v, unsigned first, unsigned count);
@@ -196,7 +207,9 @@ class KernelEmitter {
   std::unordered_map<const Expr*, uint32_t> uses_, registers_;  // in scratch memory: uses in this statement; to evaluate it
   std::unordered_map<const Expr*, Slot> shared_;                // in scratch memory: values of cache_ with several uses
   Value* lane_ = nullptr;  // of a block
+  Value* partials_ = nullptr;  // devices: memory of a block with a number for each warp
   gpu::Ranges ranges_;     // devices
+  std::unordered_map<int64_t, uint64_t> powers_;  // devices: of two, up to kMostAligned, that divide variables
   Value* scratch_ = nullptr;
   uint64_t scratch_bytes_ = 0;
   unsigned lazy_depth_ = 0;

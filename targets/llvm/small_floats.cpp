@@ -1,11 +1,13 @@
 // Conversions between f32 and f16, bf16 and the floats of 8 and 4 bits in integer arithmetic, because the code generator
-// would call __extendhfsf2 and its relatives. Rounding is to nearest, ties to even, on every target; where f16 has
+// would call __extendhfsf2 and its relatives. Rounding is to nearest, ties to even, on every target; where f16 and bf16 have
 // instructions they are used.
 //
 // Decoding moves exponent and mantissa to the places they have in an f32 and multiplies by the power of two between the
 // two biases, which is exact and takes care of subnormals. Encoding a normal number adds half a unit (a unit less if the
 // result would be even) to the bits; a subnormal one is added to the number whose last mantissa bit has the weight of
 // the smallest subnormal, so that the addition rounds.
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
 #include "targets/llvm/kernel_emitter.h"
 
 namespace mlc::targets {
@@ -41,6 +43,7 @@ llvm::Value* KernelEmitter::to_f32(Value* v, DType t) {
   if (!is_small(t)) return v;
   llvm::Type* i32 = v->getType()->getWithNewType(b_.getInt32Ty());
   llvm::Type* f32 = v->getType()->getWithNewType(b_.getFloatTy());
+  if (t == DType::F16 && can_.ptx_convert) return b_.CreateIntrinsic(llvm::Intrinsic::convert_from_fp16, {f32}, {v});
   if (t == DType::F16 && can_.f16_convert) {
     Value* wide = b_.CreateFPExt(b_.CreateBitCast(v, v->getType()->getWithNewType(b_.getHalfTy())), f32);
     // LLVM would take a comparison of what was converted back to halves, and compare these one by one where vectors of them have
@@ -72,6 +75,8 @@ llvm::Value* KernelEmitter::from_f32(Value* v, DType t) {
   if (!is_small(t)) return v;
   llvm::Type* i32 = v->getType()->getWithNewType(b_.getInt32Ty());
   llvm::Type* out = v->getType()->getWithNewType(b_.getIntNTy(bits_of(t)));
+  if (t == DType::F16 && can_.ptx_convert) return b_.CreateIntrinsic(llvm::Intrinsic::convert_to_fp16, {v->getType()}, {v});
+  if (t == DType::BF16 && can_.ptx_convert_bf16) return b_.CreateBitCast(b_.CreateIntrinsic(llvm::Intrinsic::nvvm_f2bf16_rn, {}, {v}), out);
   if (t == DType::F16 && can_.f16_convert)
     return b_.CreateBitCast(b_.CreateFPTrunc(v, v->getType()->getWithNewType(b_.getHalfTy())), out);
   const Format f = format_of(t);

@@ -93,6 +93,9 @@ constexpr Row kRows[] = {
     {"cvt.rzi.{u16,s16,u32,s32,u64,s64}.f64", "TF", kDouble},
     {"cvt.f64.f32", "TF", kDouble},
     {"cvt.rn.f32.f64", "TF", kDouble},
+    {"cvt.f32.f16", "Th"},
+    {"cvt.rn.f16.f32", "hF"},
+    {"cvt.rn.bf16.f32", "hF", OpClass::Base, 80, 70},
     // Memory.
     {"ld.param.{u32,u64,s64,b32,b64}", "FP"},
     {"ld.global.{u8,s8,u16,s16,u32,s32,u64,s64,f32,b8,b16,b32,b64}", "FG"},
@@ -117,6 +120,7 @@ constexpr Row kRows[] = {
     {"st.shared.v2.{u8,u16,u32,u64,f32,f64,b8,b16,b32,b64}", "H{FF}", kShared},
     {"st.shared.v4.{u8,u16,u32,f32,b8,b16,b32}", "H{FFFF}", kShared},
     {"atom.global.cas.b64", "DGSS", OpClass::Atomic},
+    {"shfl.sync.bfly.b32", "DSnnn"},
     // Control.
     {"bra", "L"},
     {"bra.uni", "L"},
@@ -166,6 +170,7 @@ Table make_table() {
 
 unsigned bits_of_type(std::string_view t) {
   if (t == "pred") return 1;
+  if (t == "f16" || t == "bf16") return 16;
   if (t.size() < 2 || (t[0] != 'u' && t[0] != 's' && t[0] != 'b' && t[0] != 'f')) return 0;
   const std::string_view bits = t.substr(1);
   const unsigned n = bits == "8" ? 8 : bits == "16" ? 16 : bits == "32" ? 32 : bits == "64" ? 64 : 0;

@@ -12,7 +12,7 @@ namespace mlc::targets::ptx {
 
 // Numbers of these stand in modules (gpu::Image::features): never reused, never renumbered.
 enum class OpClass : uint8_t {
-  Base = 1,    // integers, f32, predicates, branches, global memory
+  Base = 1,    // integers, f32, conversions of f16 and bf16, predicates, branches, global memory, shuffles
   Double = 2,  // f64
   Shared = 3,  // memory of a block
   Barrier = 4,
@@ -28,6 +28,7 @@ struct Opcode {
   // One letter for each operand:
   //   D register of the type       S the same, or a number           W integer register of twice the width (w: or a number)
   //   T cvt: register of the first type, or wider       F cvt, ld, st: register of the type, or wider if that is an integer
+  //   h register of 16 bits        n a number
   //   p predicate                  R integer register of 32 bits (c: or a number)
   //   M mov: as S, or a special register or the address of shared memory; of type b32, b64 any register of that width
   //   G, H, P address of global, shared, parameter memory    L label       0 the number 0
@@ -41,8 +42,9 @@ struct Opcode {
 // Null: there is no such row.
 const Opcode* find_opcode(std::string_view name);
 
-// Bits of a type as it is written, "u8" to "f64"; 1 for "pred"; 0: none of these.
+// Bits of a type as it is written, "u8" to "f64", "f16" and "bf16"; 1 for "pred"; 0: none of these.
 unsigned bits_of_type(std::string_view type);
+// Of numbers that have registers of their own: those of 16 bits lie in registers of integers.
 inline bool is_float_type(std::string_view type) { return type == "f32" || type == "f64"; }
 
 }  // namespace mlc::targets::ptx

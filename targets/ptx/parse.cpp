@@ -129,6 +129,7 @@ class BodyParser {
       if (i.has_guard) return in_.bad("a barrier under a predicate");
       entry_.has_barriers = true;
     }
+    if (i.op->parts[0] == "shfl" && i.has_guard) return in_.bad("a shuffle under a predicate");
     entry_.code.push_back(i);
     return in_.expect(";");
   }

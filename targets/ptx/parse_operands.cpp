@@ -142,6 +142,8 @@ bool fits(const Operand& o, char letter, const Opcode& op) {
     case 'N': return is_register(o, bits / 2, false);
     case 'T': return is_register_for(o, op.first_type);
     case 'F': return is_register_for(o, op.type);
+    case 'h': return is_register(o, 16, false);
+    case 'n': return o.kind == Kind::Number;
     case 'p': return is_register(o, 1, false);
     case 'R': return is_register(o, 32, false);
     case 'c': return is_register(o, 32, false) || o.kind == Kind::Number;

@@ -249,9 +249,10 @@ class Parser {
   StmtPtr stmt(size_t depth) {
     auto s = std::make_unique<Stmt>();
     labels_.clear();
-    if (is("for") || is("unroll") || is("lanes")) {
+    if (is("for") || is("rolled") || is("unroll") || is("lanes")) {
       s->kind = StmtKind::For;
       s->for_kind = is("unroll") ? ForKind::Unroll : is("lanes") ? ForKind::Lanes : ForKind::Serial;
+      s->rolled = is("rolled");
       next();
       s->var = var(Type{DType::I64, 1});
       expect("=");

@@ -87,7 +87,7 @@ class AttentionStage final : public TileStage {
     all_ = k_.b.local(zero());
     const auto [begin, end] = keys_of_block();
     keys_end_ = end;
-    k_.b.with_for(begin, end, tile_.columns, [&](const Expr* first) {
+    k_.b.with_rolled_for(begin, end, tile_.columns, [&](const Expr* first) {
       keys_.first = first;
       s_.scoped([&] { add_scores(); });
       s_.scoped([&] { weigh(); });
@@ -232,7 +232,7 @@ class AttentionStage final : public TileStage {
         }
       }
     }
-    k_.b.with_for(ctx_.integer(0), ctx_.integer(tile_.columns), tile_.depth, [&](const Expr* piece) {
+    k_.b.with_rolled_for(ctx_.integer(0), ctx_.integer(tile_.columns), tile_.depth, [&](const Expr* piece) {
       k_.b.append(loop::StmtKind::Barrier);  // all lanes have read the piece before
       bring_values(piece);
       k_.b.append(loop::StmtKind::Barrier);
@@ -243,7 +243,7 @@ class AttentionStage final : public TileStage {
   // The values of so many keys, from `piece` of the turn on.
   void bring_values(const Expr* piece) {
     const int64_t count = tile_.depth * elements_.size / kTileLanes, copies = std::gcd(count, kCopiesOfLoads);
-    k_.b.with_for(ctx_.integer(0), ctx_.integer(count), copies, [&](const Expr* i) {
+    k_.b.with_rolled_for(ctx_.integer(0), ctx_.integer(count), copies, [&](const Expr* i) {
       std::vector<std::pair<const Expr*, const Expr*>> stores;  // where and what
       for (int64_t u = 0; u < copies; ++u) {
         const Expr* place = k_.b.let(ctx_.add(ctx_.mul(ctx_.add(i, ctx_.integer(u)), ctx_.integer(kTileLanes)), lane_));

@@ -5,6 +5,7 @@
 // Without it a lane folds all of its row, at a distance of a row from its neighbour; where there are few rows, chunks are a launch of their own.
 #include <algorithm>
 
+#include "packager/lower/device/lanes.h"
 #include "packager/lower/walk/templates.h"
 
 namespace mlc::lower {
@@ -19,19 +20,6 @@ namespace {
 constexpr double kFoldOfBlock = 512;      // elements
 constexpr double kFewPoints = 4096;    // of which it does not matter how their folds are stored in memory
 constexpr double kFewBlocks = 64, kTooLong = 65536;  // so few blocks, each with so much, would be all that is at work
-
-std::optional<Op> combine_of(Join join) {
-  switch (join) {
-    case Join::Sum: return Op::Add;
-    case Join::Prod: return Op::Mul;
-    case Join::Min: return Op::Min;
-    case Join::Max: return Op::Max;
-    case Join::Any: return Op::Or;
-    case Join::All: return Op::And;
-    case Join::Last: case Join::Custom: break;
-  }
-  return std::nullopt;
-}
 
 double points(const std::vector<const ir::Dim*>& dims) {
   double product = 1;
@@ -69,7 +57,7 @@ class FoldSearch {
   bool suits(const Expr* e) {
     const ir::Fold& fold = *e->fold;
     const double block = job_.target.block_lanes;
-    if (e->args.size() != 1 || !fold.combiner->commutative || !combine_of(fold.combiner->join)) return false;
+    if (e->args.size() != 1 || !fold.combiner->commutative || !lanes_op(fold.combiner->join)) return false;
     if (points(n_.dims) < kFewBlocks && points(fold.dims) > kTooLong) return false;
     // What several points share is theirs together: a block for each of them would fold it again.
     if (facts_.dims(e) != ours_ || points(fold.dims) < kFoldOfBlock || estimate(spread_dim(e)->extent) < 2 * block) return false;
@@ -107,7 +95,7 @@ class BlockFold final : public Stage {
     for (const Expr* fold : folds_) {
       const Expr* mine = s_.value(share_of(fold, ctx_.dim(lane_dim)));
       if (!s_.error().empty()) return;
-      s_.define(fold, k_.b.fold_lanes(*combine_of(fold->fold->combiner->join), mine));
+      s_.define(fold, k_.b.fold_lanes(*lanes_op(fold->fold->combiner->join), mine));
     }
     k_.b.with_if(ctx_.binary(Op::Eq, lane, ctx_.integer(0)), [&] { s_.scoped([&] { emit_writes(s_, k_.b, n_, nullptr); }); });
   }
@@ -134,7 +122,8 @@ class BlockFold final : public Stage {
 
 std::optional<Schedules> device_folds(const Job& job, const FlatNest& nest) {
   std::vector<const Expr*> folds = FoldSearch(job, nest).run();
-  if (folds.empty()) return std::nullopt;
+  // Lines read several elements at once, where the target can.
+  if (folds.empty() || (job.target.access_bytes > 0 && device_lines(job, nest))) return std::nullopt;
   Schedules s;
   s.space.family = schedule::Family::Fold;
   s.space.block = job.target.block_lanes;

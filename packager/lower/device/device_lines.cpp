@@ -1,11 +1,12 @@
 // Folds whose points are contiguous, on a device: softmax, norms, sums along the last axis. Some lanes of a block share a row: each
-// folds every so-manieth element, neighbours in memory being neighbours among lanes; what they have goes through shared memory, halves
-// onto each other. The tree is the same in every run, hence the result. What the row's points need of its folds is at hand then: all of
-// a softmax is one kernel.
+// folds every so-manieth element, or every so-manieth four that are read at once, neighbours in memory being neighbours among lanes; what
+// they have is folded over the lanes, by shuffles where the target has them, else through shared memory, halves onto each other. The tree
+// is the same in every run, hence the result. What the row's points need of its folds is at hand then: all of a softmax is one kernel.
 #include <algorithm>
 #include <bit>
 
 #include "packager/lower/device/device_scan.h"
+#include "packager/lower/device/lanes.h"
 
 namespace mlc::lower {
 
@@ -24,6 +25,7 @@ constexpr double kLeastAlone = 256;    // of one that a single point has,
 constexpr double kManyRows = 4096;     // where there are so many of these; fewer take what they get
 constexpr double kLongLine = 16384;    // more points go to several blocks, unless there are many rows
 constexpr double kFewLines = 64;
+constexpr int64_t kFewTurns = 4;
 constexpr double kShortLine = 256;     // a quarter of the lanes is enough
 
 struct Lines {
@@ -135,21 +137,42 @@ class LineStage final : public Stage {
     for (size_t k = 0; k < dims.size(); ++k) s_.bind(dims[k], index[k]);
   }
 
-  // Runs `body` for the points of `dims` that are this lane's.
-  void for_mine(const std::vector<const ir::Dim*>& dims, const std::function<void()>& body) {
+  // Few turns are written out, so that what all of them read is under way at once.
+  void over_mine(const Expr* points, const std::function<void(const Expr*)>& body) {
+    const bool few = job_.target.access_bytes > 0 && points->is_const() && points->i <= kFewTurns * lanes_;
+    if (!few) return k_.b.with_for(mine_, points, lanes_, body);
+    for (int64_t first = 0; first < points->i; first += lanes_) {
+      const Expr* point = k_.b.let(ctx_.add(mine_, ctx_.integer(first)));
+      if (first + lanes_ <= points->i) body(point);
+      else k_.b.with_if(ctx_.binary(Op::Lt, point, points), [&] { body(point); });
+    }
+  }
+
+  // Runs `body` for the points of `dims` that are this lane's: so many neighbours at a time, if there are enough for all lanes.
+  void for_mine(const std::vector<const ir::Dim*>& dims, int64_t neighbours, const std::function<void()>& body) {
+    while (neighbours > 1 && 2 * points_of(dims) < static_cast<double>(neighbours * lanes_)) neighbours /= 2;  // half of the lanes have some
+    const Expr* count = ctx_.integer(neighbours);
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : dims) extents.push_back(d->extent);
-    k_.b.with_for(mine_, ctx_.product(extents), lanes_, [&](const Expr* point) {
+    if (neighbours > 1) extents.back() = ctx_.floordiv(extents.back(), count);
+    over_mine(ctx_.product(extents), [&](const Expr* point) {
       s_.scoped([&] {
-        bind(dims, point);
-        body();
+        const std::vector<const Expr*> index = k_.decoded(point, extents);
+        for (size_t k = 0; k < dims.size(); ++k) s_.bind(dims[k], index[k]);
+        if (neighbours == 1) return body();
+        const Expr* first = k_.b.let(ctx_.mul(index.back(), count));
+        for (int64_t u = 0; u < neighbours; ++u)
+          s_.scoped([&] {
+            s_.bind(dims.back(), ctx_.add(first, ctx_.integer(u)));
+            body();
+          });
       });
     });
   }
 
   void write_line() {
     const auto write = [&] { emit_writes(s_, k_.b, n_, nullptr); };
-    if (!l_.line.empty()) return for_mine(l_.line, write);
+    if (!l_.line.empty()) return for_mine(l_.line, neighbours_in_writes(job_, n_, l_.line.back()), write);
     k_.b.with_if(ctx_.binary(Op::Eq, mine_, ctx_.integer(0)), [&] { s_.scoped(write); });
   }
 
@@ -167,7 +190,7 @@ class LineStage final : public Stage {
     const ir::Combiner& c = *fold.combiner;
     Tuple sums;
     for (unsigned k = 0; k < e->args.size(); ++k) sums.push_back(k_.b.local(s_.value(unit_of(ctx_, c, k, e->args[k]->type.dtype))));
-    for_mine(fold.dims, [&] {
+    for_mine(fold.dims, neighbours_in_fold(job_, e), [&] {
       const auto one = [&] {
         Tuple right;
         for (const Expr* body : e->args) right.push_back(s_.value(body));
@@ -182,6 +205,7 @@ class LineStage final : public Stage {
 
   // What all lanes of a row have, joined, for each of them.
   Tuple across(const ir::Combiner& c, const Tuple& sums) {
+    if (const auto op = lanes_op(c.join); op && sums.size() == 1 && job_.target.folds_lanes) return {k_.b.fold_lanes(*op, sums[0], lanes_)};
     std::vector<uint32_t> memory;
     for (size_t k = 0; k < sums.size(); ++k) memory.push_back(memory_for(k, sums[k]->type.dtype));
     const auto load = [&](const Expr* at) {

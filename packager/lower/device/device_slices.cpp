@@ -62,7 +62,7 @@ class ProductSlices final : public ProductStage {
     };
     const int64_t turn = tile_.depth * tile_.copies;
     const Expr* whole = k_.b.let(ctx_.mul(ctx_.floordiv(p_.depth_points, ctx_.integer(turn)), ctx_.integer(turn)));
-    k_.b.with_for(ctx_.integer(0), whole, turn, [&](const Expr* first) {
+    k_.b.with_rolled_for(ctx_.integer(0), whole, turn, [&](const Expr* first) {
       const Expr* mine = k_.b.let(ctx_.add(first, slice));
       unrolled(tile_.copies, [&](const Expr* u) { step(ctx_.add(mine, ctx_.mul(u, ctx_.integer(tile_.depth)))); });
     });

@@ -49,7 +49,7 @@ void TileStage::add_products(const Part& rows, const Part& columns, const Sums& 
   const Reached of_rows = reach(*rows.side), of_columns = reach(*columns.side);
   const int64_t depth = how_.tile.depth;
   const bool whole = ir::divisor_of(p_.depth_points) % depth == 0;
-  k_.b.with_for(ctx_.integer(0), p_.depth_points, depth, [&](const Expr* first) {
+  k_.b.with_rolled_for(ctx_.integer(0), p_.depth_points, depth, [&](const Expr* first) {
     std::vector<std::pair<const Expr*, const Expr*>> stores;  // where and what
     bring(rows, of_rows, first, whole, stores);
     const size_t num_rows = stores.size();
@@ -64,7 +64,7 @@ void TileStage::add_products(const Part& rows, const Part& columns, const Sums& 
 void TileStage::over_steps(const std::function<void(const Expr*)>& body) {
   const int64_t depth = how_.tile.depth, copies = how_.tile.copies;
   if (copies == depth) return unrolled(depth, body);
-  k_.b.with_for(ctx_.integer(0), ctx_.integer(depth), copies, [&](const Expr* k) {
+  k_.b.with_rolled_for(ctx_.integer(0), ctx_.integer(depth), copies, [&](const Expr* k) {
     unrolled(copies, [&](const Expr* u) { body(ctx_.add(k, u)); });
   });
 }

@@ -41,32 +41,76 @@ class Squares final : public Stage {
   void block(const std::vector<const Expr*>& at, const Expr* lane) override {
     for (size_t k = 0; k < others_.size(); ++k) s_.bind(others_[k], at[k]);
     const Expr* side = ctx_.integer(kSide);
-    const Expr *across = k_.b.let(ctx_.mul(at[others_.size()], side)), *along = k_.b.let(ctx_.mul(at[others_.size() + 1], side));
-    const Expr *quick = k_.b.let(ctx_.floormod(lane, side)), *slow = k_.b.let(ctx_.floordiv(lane, side));
-    const auto steps = [&](const std::function<void(const Expr*)>& body) {
-      k_.b.with_for(ctx_.integer(0), side, kTransposeLanes / kSide, [&](const Expr* i) { s_.scoped([&] { body(k_.b.let(ctx_.add(i, slow))); }); });
-    };
-    steps([&](const Expr* row) {
-      // Beyond the end the last element is read again.
-      const auto existing = [&](const ir::Dim* d, const Expr* point) { return k_.b.let(ctx_.min(point, ctx_.sub(d->extent, ctx_.integer(1)))); };
-      s_.bind(c_.across, existing(c_.across, ctx_.add(across, row)));
-      s_.bind(c_.along, existing(c_.along, ctx_.add(along, quick)));
-      for (size_t k = 0; k < memory_.size(); ++k) k_.b.store(memory_[k], place(row, quick), s_.value(c_.loads[k]));
-    });
+    across_ = k_.b.let(ctx_.mul(at[others_.size()], side));
+    along_ = k_.b.let(ctx_.mul(at[others_.size() + 1], side));
+    bring(lane);
     k_.b.append(loop::StmtKind::Barrier);
-    const Expr* to = k_.b.let(ctx_.add(across, quick));
-    if_exists(c_.across, to, [&] {
+    write(lane);
+  }
+
+  // Lanes that have `neighbours` of the quick direction each: which of them this one has first, and the slow places that are its own.
+  void over_square(const Expr* lane, int64_t neighbours, const std::function<void(const Expr* quick, const std::function<void(const std::function<void(const Expr*)>&)>& steps)>& body) {
+    const Expr* lanes = ctx_.integer(kSide / neighbours);
+    const Expr *quick = k_.b.let(ctx_.mul(ctx_.floormod(lane, lanes), ctx_.integer(neighbours))), *slow = k_.b.let(ctx_.floordiv(lane, lanes));
+    body(quick, [&](const std::function<void(const Expr*)>& step) {
+      const int64_t stride = kTransposeLanes * neighbours / kSide;
+      if (job_.target.access_bytes > 0) {  // written out, all that a lane reads is under way at once
+        for (int64_t i = 0; i < kSide; i += stride) s_.scoped([&] { step(k_.b.let(ctx_.add(slow, ctx_.integer(i)))); });
+        return;
+      }
+      k_.b.with_for(ctx_.integer(0), ctx_.integer(kSide), stride, [&](const Expr* i) { s_.scoped([&] { step(k_.b.let(ctx_.add(i, slow))); }); });
+    });
+  }
+
+  void bring(const Expr* lane) {
+    const int64_t neighbours = neighbours_in_loads(job_, c_.loads, c_.along);
+    over_square(lane, neighbours, [&](const Expr* quick, const auto& steps) {
       steps([&](const Expr* row) {
-        const Expr* from = k_.b.let(ctx_.add(along, row));
-        if_exists(c_.along, from, [&] {
-          s_.bind(c_.across, to);
-          s_.bind(c_.along, from);
-          for (size_t k = 0; k < memory_.size(); ++k)
-            s_.define(c_.loads[k], k_.b.let(loop::vec_load(ctx_, memory_[k], c_.loads[k]->type, place(quick, row))));
-          emit_writes(s_, k_.b, n_, nullptr);
+        // Beyond the end the last elements are read again.
+        const auto existing = [&](const ir::Dim* d, const Expr* point, int64_t count) { return k_.b.let(ctx_.min(point, ctx_.sub(d->extent, ctx_.integer(count)))); };
+        s_.bind(c_.across, existing(c_.across, ctx_.add(across_, row), 1));
+        const Expr* first = existing(c_.along, ctx_.add(along_, quick), neighbours);
+        for (size_t k = 0; k < memory_.size(); ++k)
+          for (int64_t u = 0; u < neighbours; ++u)
+            s_.scoped([&] {
+              s_.bind(c_.along, ctx_.add(first, ctx_.integer(u)));
+              k_.b.store(memory_[k], place(row, ctx_.add(quick, ctx_.integer(u))), s_.value(c_.loads[k]));
+            });
+      });
+    });
+  }
+
+  void write(const Expr* lane) {
+    const int64_t neighbours = neighbours_of_writes();
+    over_square(lane, neighbours, [&](const Expr* quick, const auto& steps) {
+      const Expr* to = k_.b.let(ctx_.add(across_, quick));
+      if_exists(c_.across, to, [&] {
+        steps([&](const Expr* row) {
+          const Expr* from = k_.b.let(ctx_.add(along_, row));
+          if_exists(c_.along, from, [&] {
+            s_.bind(c_.along, from);
+            for (int64_t u = 0; u < neighbours; ++u)
+              s_.scoped([&] {
+                s_.bind(c_.across, ctx_.add(to, ctx_.integer(u)));
+                for (size_t k = 0; k < memory_.size(); ++k)
+                  s_.define(c_.loads[k], k_.b.let(loop::vec_load(ctx_, memory_[k], c_.loads[k]->type, place(ctx_.add(quick, ctx_.integer(u)), row))));
+                emit_writes(s_, k_.b, n_, nullptr);
+              });
+          });
         });
       });
     });
+  }
+
+  // What is read crosswise comes from the square: of the others only those along the write count.
+  int64_t neighbours_of_writes() {
+    FlatNest rest = n_;
+    for (FlatWrite& w : rest.writes)
+      w.value = ctx_.rewrite(w.value, [&](const Expr* e) -> const Expr* {
+        const bool is_here = std::find(c_.loads.begin(), c_.loads.end(), e) != c_.loads.end();
+        return !is_here ? nullptr : is_float(e->type.dtype) ? ctx_.number(0, e->type.dtype) : e->type.dtype == DType::Bool ? ctx_.boolean(false) : ctx_.integer(0, e->type.dtype);
+      });
+    return neighbours_in_writes(job_, rest, c_.across);
   }
 
   const Expr* place(const Expr* row, const Expr* column) { return ctx_.add(ctx_.mul(row, ctx_.integer(kSide + 1)), column); }
@@ -79,6 +123,7 @@ class Squares final : public Stage {
   const Crossed c_;
   std::vector<const ir::Dim*> others_;
   std::vector<uint32_t> memory_;  // one per load
+  const Expr *across_ = nullptr, *along_ = nullptr;  // where the square begins
 };
 
 }  // namespace

@@ -108,6 +108,7 @@ constexpr unsigned kScanVectors = 8;  // side by side: steps that wait for none 
 constexpr unsigned kFoldVectors = 4;     // accumulators of a light fold
 constexpr unsigned kFunctionVectors = 2;  // that share the constants of an exponential
 constexpr unsigned kMostLanes = 64;
+constexpr double kLanesAtOnce = 1 << 14;  // of a device: a block on each multiprocessor
 
 // A plain write at which the values of `inner` are contiguous, and those of `outer` behind each other without a gap.
 bool takes_turns(ir::Context& ctx, const FlatNest& nest, const ir::Dim* inner, const ir::Dim* outer) {
@@ -126,6 +127,7 @@ class Map final : public Walk {
     for (const Step& s : steps_)
       if (s.how->bind == schedule::Bind::Lanes) vector_ = s.dim, lanes = static_cast<double>(s.how->step);
     if (vector_ && !steps_.empty() && steps_.back().dim == vector_) middle_ = middle_piece(ctx_, s_.facts, n_, vector_);
+    if (how_.block) neighbours = neighbours_of_lane();
     const Expr* per_point = ctx_.number(0, DType::F64);
     for (const FlatWrite& w : n_.writes)
       per_point = ctx_.binary(Op::Add, per_point, ctx_.binary(Op::Add, k_.operations(w.value), ctx_.number(1, DType::F64)));
@@ -135,6 +137,16 @@ class Map final : public Walk {
   }
 
  private:
+  // Where so many lanes are left that they have enough under way.
+  int64_t neighbours_of_lane() const {
+    if (batch.empty() || !steps_.empty() || n_.scan_dim || !n_.kept.empty()) return 1;
+    double points = 1;
+    for (const ir::Dim* d : batch) points *= estimate(d->extent);
+    int64_t n = neighbours_in_writes(job_, n_, batch.back());
+    while (n > 1 && points / static_cast<double>(n) < kLanesAtOnce) n /= 2;
+    return n;
+  }
+
   void around(const std::function<void()>& loops) override {
     if (how_.block) return loops();  // a lane has no vectors
     halves_rest_ = n_.scan_dim != nullptr;

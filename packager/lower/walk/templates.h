@@ -109,6 +109,7 @@ class Stage {
   std::string schedule;                // its text
   std::vector<const ir::Dim*> batch;   // outermost, one point at a time
   std::vector<Axis> axes;
+  int64_t neighbours = 1;              // devices: points along the last of `batch` that a lane has
   std::vector<const ir::Expr*> grid;   // of blocks whose lanes work together, instead of batch and axes; empty: none do
   const ir::Expr* work = nullptr;      // nanoseconds for all points (Skeleton::takes)
 
@@ -202,6 +203,11 @@ constexpr int64_t kMostTurns = 4;  // of vectors whose lanes are written in turn
 void split_repeats(const Job& job, FlatNest& nest);
 // Lanes for vectors of what `nest` computes on, by the widest type among its values; as many as `d` has points at most.
 unsigned natural_lanes(const Job& job, const FlatNest& nest, const ir::Dim* d = nullptr);
+// Devices: how many neighbours along `d`, a power of two, a lane takes so that what is contiguous is read and written at once: 1, or as many
+// as all addresses that know `d` begin at multiples of. Of all writes; of a fold, along the last of its dims; of some loads.
+int64_t neighbours_in_writes(const Job& job, const FlatNest& nest, const ir::Dim* d);
+int64_t neighbours_in_fold(const Job& job, const ir::Expr* fold);
+int64_t neighbours_in_loads(const Job& job, const std::vector<const ir::Expr*>& loads, const ir::Dim* d);
 // Whole lines of the cache, so that no two workers write to one.
 int64_t line_quantum(const FlatNest& nest, int64_t lanes);
 // What lanes that are left over become.

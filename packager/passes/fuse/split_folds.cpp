@@ -26,7 +26,9 @@ constexpr double kLong = 1 << 15;       // elements that take as long as some la
 constexpr double kLongOfBatch = 4096;   // the same, for each point of a batch whose size is free, which is likely one
 constexpr double kMostPieces = 4096, kLeastOfPiece = 256;
 constexpr double kFewPieces = 16;       // are worth chunks of one dim more
-constexpr int64_t kChunk = 4096, kChunks = 64;
+// Chunks of so many elements at least; of the longest folds so many that a device of 132 multiprocessors has four blocks on each, if their
+// size is rounded up to twice what it could be.
+constexpr int64_t kChunk = 4096, kChunks = 2 * 4 * 132;
 constexpr int64_t kLeastLanes = 4;
 
 class Splitter {

@@ -29,6 +29,7 @@ class Executor final : public lanes::Program {
 
   void step(lanes::Block& block, uint32_t pc, std::span<const uint32_t> lanes) override {
     const Step& s = code_[pc];
+    if (s.in->op->parts[0] == "shfl") return shuffle(block, s, pc, lanes);
     for (const uint32_t lane : lanes) {
       if (block.failed()) return;
       const std::span<uint64_t> regs = block.registers(lane);
@@ -99,6 +100,21 @@ class Executor final : public lanes::Program {
       set(at, i.operands[0], value(at, i.operands[1]) | value(at, i.operands[2]) << half);
     }
     at.block.go_to(at.lane, at.pc + 1);
+  }
+  // All 32 lanes of a warp are there, as the mask says, and each gets what the lane has whose number differs in these bits.
+  void shuffle(lanes::Block& block, const Step& s, uint32_t pc, std::span<const uint32_t> lanes) {
+    const targets::ptx::Instruction& i = *s.in;
+    std::vector<uint64_t> given;
+    const auto at = [&](uint32_t lane) { return At{block, block.registers(lane), s, lane, pc}; };
+    for (const uint32_t lane : lanes) given.push_back(value(at(lane), i.operands[1]));
+    const auto flips = uint64_t(i.operands[2].value), clamp = uint64_t(i.operands[3].value), mask = low_bits(uint64_t(i.operands[4].value), 32);
+    if (flips > 31 || clamp != 31 || mask != 0xffffffff) return block.fail(lanes[0], "a shuffle of other lanes than those of a warp");
+    for (size_t k = 0; k < lanes.size(); ++k) {
+      const size_t first = k / 32 * 32, partner = first + ((k - first) ^ flips);
+      if (lanes[k] != lanes[first] + (k - first) || lanes[first] % 32 != 0 || partner >= lanes.size()) return block.fail(lanes[k], "a shuffle without some lanes of the warp");
+      set(at(lanes[k]), i.operands[0], given[partner]);
+      block.go_to(lanes[k], pc + 1);
+    }
   }
   void branch(const At& at) { at.block.go_to(at.lane, at.s.in->operands[0].number); }
   void finish(const At& at) { at.block.finish(at.lane); }
@@ -172,6 +188,7 @@ inline Executor::Step Executor::decode(const targets::ptx::Instruction& i) {
     s.run = &Executor::finish;
   } else if (name == "bar") {
     s.run = &Executor::barrier;
+  } else if (name == "shfl") {  // of all lanes at once
   } else if (name == "atom") {
     s.run = &Executor::compare_and_swap;
   } else if (is_braced(i)) {

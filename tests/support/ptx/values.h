@@ -9,12 +9,13 @@
 
 namespace mlc::testing::ptx {
 
-// A type as it is written: 'u', 's', 'b' or 'f' and bits; predicates are 'b' of one bit.
+// A type as it is written: 'u', 's', 'b' or 'f' and bits; predicates are 'b' of one bit; 'h' is f16, 'B' is bf16.
 struct ValueType {
   char kind = 'b';
   unsigned bits = 32;
   static ValueType of(std::string_view name) {
     if (name == "pred") return {'b', 1};
+    if (name == "f16" || name == "bf16") return {name[0] == 'f' ? 'h' : 'B', 16};
     return {name[0], name == "u8" || name == "s8" || name == "b8" ? 8u : name.ends_with("16") ? 16u : name.ends_with("32") ? 32u : 64u};
   }
   bool is_float() const { return kind == 'f'; }
@@ -126,7 +127,30 @@ inline uint64_t to_integer(double v, ValueType from, ValueType to) {
   if (v >= above) return low_bits(~uint64_t{0}, to.bits - to.is_signed());
   return low_bits(to.is_signed() ? uint64_t(int64_t(v)) : uint64_t(v), to.bits);
 }
+// Numbers of 16 bits, by what their bits mean: not a number is one of a kind.
+inline float as_small(uint64_t v, bool is_bf16) {
+  if (is_bf16) return std::bit_cast<float>(uint32_t(v) << 16);
+  const int exponent = int(v >> 10 & 31), mantissa = int(v & 1023);
+  const double magnitude = exponent == 31 ? (mantissa ? NAN : INFINITY) : exponent ? std::ldexp(1024 + mantissa, exponent - 25) : std::ldexp(mantissa, -24);
+  return float(v >> 15 & 1 ? -magnitude : magnitude);
+}
+// To nearest, ties to even: in units of the last place that the result has at this magnitude.
+inline uint64_t small_of(float v, bool is_bf16) {
+  if (std::isnan(v)) return 0x7fff;
+  const int mantissa = is_bf16 ? 7 : 10, least = is_bf16 ? -126 : -14, most = is_bf16 ? 127 : 15, bias = most;
+  const uint64_t sign = std::signbit(v) ? 0x8000 : 0, infinity = uint64_t(2 * most + 1) << mantissa;
+  const double magnitude = std::fabs(double(v));
+  if (magnitude == 0) return sign;
+  if (std::isinf(magnitude)) return sign | infinity;
+  const int exponent = std::max(std::ilogb(magnitude), least);
+  const auto units = uint64_t(std::nearbyint(std::ldexp(magnitude, mantissa - exponent)));
+  // A unit more than fits in the mantissa carries into the exponent.
+  const uint64_t bits = units + (uint64_t(exponent + bias - 1) << mantissa);
+  return sign | std::min(bits, infinity);
+}
 inline uint64_t converted(uint64_t a, ValueType from, ValueType to, std::string_view how) {
+  if (from.kind == 'h') return bits_of(as_small(a, false));
+  if (to.kind == 'h' || to.kind == 'B') return small_of(as_f32(a), to.kind == 'B');
   if (from.is_float()) {
     const double v = from.bits == 32 ? as_f32(a) : as_f64(a);
     if (!to.is_float()) return to_integer(v, from, to);

@@ -58,6 +58,7 @@ TEST_CASE("forms that the code generator uses are taken") {
   CHECK(taken("{ .reg .b16 tmp; mov.b32 {tmp, %rs1}, %r1; }\n{ .reg .b32 tmp; mov.b64 {tmp, %r1}, %rd1; }\n"));
   CHECK(taken("ld.global.nc.v4.f32 {%f0, %f1, %f2, %f3}, [%rd1+16];\nst.global.v2.u32 [%rd1], {%r0, %r1};\n"));
   CHECK(taken("ld.global.u8 %rs1, [%rd1];\nst.global.u8 [%rd1], %r1;\ncvt.s64.s8 %rd1, %rd2;\ncvt.u32.u8 %r1, %rs1;\n"));
+  CHECK(taken("cvt.f32.f16 %f1, %rs1;\ncvt.rn.f16.f32 %rs1, %f1;\ncvt.rn.bf16.f32 %rs1, %f1;\nshfl.sync.bfly.b32 %r1, %r2, 16, 31, -1;\n"));
   CHECK(taken("$L_a:\n.pragma \"nounroll\";\n@%p1 bra $L_a;\nbar.sync 0;\n"));
   CHECK(refusal(entry("mov.u64 %rd1, k_shared;\nld.shared.f32 %f1, [k_shared+8];\n", ".shared .align 16 .b8 k_shared[64];\n")).empty());
 }
@@ -68,12 +69,13 @@ TEST_CASE("what our code must never hold stops the build by name") {
                                       "brx.idx %r1, $L_a;", "ld.local.f32 %f1, [%rd1];", "ld.f32 %f1, [%rd1];", "st.f32 [%rd1], %f1;", "cvta.to.global.u64 %rd1, %rd2;",
                                       "add.f32 %f1, %f2, %f3;", "mul.f32 %f1, %f2, %f3;", "fma.rn.ftz.f32 %f1, %f2, %f3, %f1;", "div.approx.f32 %f1, %f2, %f3;",
                                       "div.full.f32 %f1, %f2, %f3;", "sqrt.approx.f32 %f1, %f2;", "ex2.approx.f32 %f1, %f2;", "sin.approx.f32 %f1, %f2;",
-                                      "membar.sys;", "vote.sync.any.pred %p1, %p2, -1;", "bar.sync 1;", "bar.arrive 0, 32;"}) {
+                                      "membar.sys;", "shfl.sync.idx.b32 %r1, %r2, 0, 31, -1;", "cvt.rn.ftz.f16.f32 %rs1, %f1;", "vote.sync.any.pred %p1, %p2, -1;", "bar.sync 1;", "bar.arrive 0, 32;"}) {
     const std::string text = refusal(entry(std::string(line) + "\n"));
     CHECK_MESSAGE(!text.empty(), line);
   }
   CHECK(refusal(entry("trap;\n")).find("'trap'") != std::string::npos);
   CHECK(refusal(entry("@%p1 bar.sync 0;\n")).find("barrier under a predicate") != std::string::npos);
+  CHECK(refusal(entry("@%p1 shfl.sync.bfly.b32 %r1, %r2, 16, 31, -1;\n")).find("shuffle under a predicate") != std::string::npos);
   CHECK(!refusal(entry("", ".local .align 4 .b8 depot[8];\n")).empty());
   CHECK(!refusal(std::string(kHeader) + ".visible .func f()\n{\nret;\n}\n").empty());
   CHECK(!refusal(std::string(kHeader) + ".global .align 4 .b8 g[8];\n" + entry("").substr(kHeader.size())).empty());
@@ -81,7 +83,7 @@ TEST_CASE("what our code must never hold stops the build by name") {
 }
 
 TEST_CASE("operands of other types, names that nobody declared, and code without an end are refused") {
-  for (const std::string_view line : {"add.rn.f32 %f1, %f2, %r1;", "add.s32 %r1, %r2, %rd1;", "add.s32 %r1, %r2;", "add.s32 %r1, %r2, %r3, %r1;", "add.s32 5, %r2, %r3;",
+  for (const std::string_view line : {"add.rn.f32 %f1, %f2, %r1;", "add.s32 %r1, %r2, %rd1;", "add.s32 %r1, %r2;", "add.s32 %r1, %r2, %r3, %r1;", "add.s32 5, %r2, %r3;", "cvt.f32.f16 %f1, %r1;", "shfl.sync.bfly.b32 %r1, %r2, %r1, 31, -1;",
                                       "setp.lt.s32 %r1, %r2, %r3;", "mul.wide.u32 %r1, %r2, 4;", "ld.global.f32 %r1, [%rd1];", "ld.global.u32 %rs1, [%rd1];",
                                       "ld.global.f32 %f1, [%r1];", "ld.param.u64 %rd1, [%rd2];", "ld.param.u64 %rd1, [nobody];", "ld.global.f32 %f1, [k_param_0];",
                                       "mov.u32 %r1, %r9;", "mov.u32 %r1, %rx1;", "mov.u32 %r01, %r1;", "bra $L_none;", "@%r1 bra $L_none;", "mov.u32 %r1, 4294967296;", "mov.u16 %rs1, 65536;",
