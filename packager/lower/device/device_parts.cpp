@@ -86,7 +86,8 @@ std::vector<ProductCase> product_cases(const Job& job, const FlatNest& nest, con
   const ir::Interval range = ir::interval_of(free);
   const int64_t unit = std::max({int64_t{1}, ir::divisor_of(free), range.lo});
   std::vector<ProductCase> cases;
-  if (unit <= kFewFreeRows) cases.push_back({1, kFewFreeRows});
+  const bool is_window = p.depth.size() > 1;  // of pictures, which have more than a few points
+  if (unit <= kFewFreeRows && !is_window) cases.push_back({1, kFewFreeRows});
   const int64_t some = std::max(kSomePoints, kSomeUnits * unit);
   cases.push_back({unit <= kFewFreeRows ? kTypicalPoints : static_cast<double>(unit), some});
   cases.push_back({static_cast<double>(kLarge * some), 0});
