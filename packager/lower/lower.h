@@ -45,6 +45,9 @@ Result<std::vector<schedule::Schedule>> alternatives(ir::Context& ctx, const nes
 Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement,
                                         const targets::Target& target, const MathExpander& expand, const schedule::Schedule* how = nullptr);
 
+// For profiles: multiplications and additions of a kernel that is a product on a device, or a part of one; an extent. Null: it is none.
+const ir::Expr* product_operations(ir::Context& ctx, const loop::Kernel& kernel);
+
 // All of a group in one kernel, behind those that prepare what it reads; on a device, neighbours for which there is a template in one
 // kernel, the others as they are alone. Nothing: its statements are better lowered one by one, or this target cannot have local
 // arrays whose size the run decides. `how`: of the part of it that has `group_alternatives`.

@@ -318,6 +318,15 @@ class VariantCompiler {
   // `figures`: of the statement.
   std::vector<plan::Launch> launches_of_kernels(std::vector<loop::Kernel>& kernels, const nest::Figures& figures, const Place& place, Lowered& all) {
     std::vector<plan::Launch> launches;
+    // The last kernel does what is left of the statement; of what it reads and writes others may have most.
+    const ir::Expr* operations = figures.operations;
+    bool is_shared = false;
+    for (const loop::Kernel& kernel : kernels) {
+      const ir::Expr* own = lower::product_operations(ctx_, kernel);
+      if (&kernel == &kernels.back() || !own || !operations) continue;
+      operations = ctx_.max(ctx_.sub(operations, own), ctx_.integer(0));
+      is_shared = true;
+    }
     for (loop::Kernel& kernel : kernels) {
       const bool is_last = &kernel == &kernels.back();
       plan::Launch& launch = launches.emplace_back();
@@ -327,8 +336,9 @@ class VariantCompiler {
       launch.work = kernel.work;
       launch.scratch = symbolic_scratch(kernel);
       if (target_.is_device()) launch.steps = loop::back_edges(ctx_, kernel);
-      launch.figures = is_last && figures.operations ? figures : moved_by(kernel, *place.function);
-      if (is_last) launch.figures.operations = figures.operations;
+      launch.figures = is_last && figures.operations && !is_shared ? figures : moved_by(kernel, *place.function);
+      if (is_last) launch.figures.operations = operations;
+      else if (const ir::Expr* own = lower::product_operations(ctx_, kernel)) launch.figures.operations = own;
       std::vector<const ir::Expr*> sizes;
       for (const loop::Param& param : kernel.params) {
         if (param.role != loop::Role::Array) continue;

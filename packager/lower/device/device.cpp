@@ -1,10 +1,11 @@
 // What a device needs that a processor does not: a lane has one point and computes all of it, so what many points share is a
-// kernel of its own, launched before, and so are the chunks of a long fold that few points have; and a launch takes a number of
+// kernel of its own, launched before, and so are the chunks of a long fold that few points have; a product is kernels for few rows and
+// for many, and its fold in parts where its points are few blocks (device_parts.cpp); and a launch takes a number of
 // buffers at most, so what reads more is cut. What passes between such kernels is in workspaces.
 #include <algorithm>
 #include <set>
 
-#include "packager/lower/walk/templates.h"
+#include "packager/lower/device/device_product.h"
 
 namespace mlc::lower {
 
@@ -50,10 +51,10 @@ class Splitting {
   Splitting(const Job& job, FlatNest& nest, Numbers& numbers) : job_(job), ctx_(job.ctx), n_(nest), numbers_(numbers) {}
 
   Result<Kernels> run() {
-    if (!device_lines(job_, n_)) {  // those fold together what the points of a row share
-      MLC_RETURN_IF_ERROR(shared_folds());
-      MLC_RETURN_IF_ERROR(long_folds());
-    }
+    const bool lines = device_lines(job_, n_).has_value();  // those fold together what the points of a row share
+    if (!lines) MLC_RETURN_IF_ERROR(shared_folds());
+    if (device_products(job_, n_)) MLC_RETURN_IF_ERROR(products());
+    else if (!lines) MLC_RETURN_IF_ERROR(long_folds());
     const unsigned most = job_.target.most_buffers();
     for (int round = 0; most && buffers_of(n_).size() > most; ++round) {
       if (round == kMostRounds) return too_many();
@@ -130,6 +131,45 @@ class Splitting {
     return ok();
   }
 
+  // ---- products that a device is not filled by ----
+
+  Status products() {
+    const auto p = product_for_device(ctx_, n_);
+    if (!p) return ok();
+    MLC_RETURN_IF_ERROR(cases(*p));
+    const FoldParts cut = fold_parts(job_, n_, *p);
+    return cut.dim ? in_parts(*p, cut) : ok();
+  }
+
+  // A kernel for each case but the last, which is what is left.
+  Status cases(const DeviceProduct& p) {
+    const std::vector<ProductCase> all = product_cases(job_, n_, p);
+    const Expr *free = (p.rows.points->is_const() ? p.columns : p.rows).points, *one = ctx_.integer(1), *none = ctx_.integer(0);
+    int64_t fewer = 0;  // points have been taken care of
+    for (const ProductCase& c : all) {
+      const Expr* is_case = fewer ? ctx_.binary(Op::Lt, ctx_.integer(fewer), free) : ctx_.boolean(true);
+      if (c.most) is_case = ctx_.logical_and(is_case, ctx_.binary(Op::Lt, free, ctx_.integer(c.most + 1)));
+      FlatNest part = n_;
+      part.product = c;
+      part.dims.insert(part.dims.begin(), ctx_.declare_dim("any", ctx_.select(is_case, one, none)));
+      fewer = c.most;
+      if (!c.most) n_ = std::move(part);
+      else MLC_RETURN_IF_ERROR(launch(std::move(part), ".upto" + std::to_string(c.most)));
+    }
+    return ok();
+  }
+
+  // The parts are a batch of products; each of their sums has the points of the product, in the order of what is written.
+  Status in_parts(const DeviceProduct& p, const FoldParts& cut) {
+    std::vector<const ir::Dim*> dims = dims_of(p.fold, false);
+    order_as_written(ctx_, n_, dims);
+    for (const ir::Dim* d : n_.dims)
+      if (ir::interval_of(d->extent).hi <= 1 && std::find(dims.begin(), dims.end(), d) == dims.end()) dims.insert(dims.begin(), d);
+    ProductCase product = n_.product;
+    product.is_cut = true;
+    return in_chunks(p.fold, cut.dim, cut.dim->extent->i / cut.parts, std::move(dims), product);
+  }
+
   // ---- folds of few lanes ----
 
   // The chunks of a fold are folds of a launch before, and what is left is a fold over chunks.
@@ -144,7 +184,7 @@ class Splitting {
           return !fold;
         });
       if (!fold) return ok();
-      MLC_RETURN_IF_ERROR(in_chunks(fold));
+      MLC_RETURN_IF_ERROR(in_chunks(fold, longest(fold), kChunk, dims_of(fold, false), {}));
     }
     return ok();
   }
@@ -167,12 +207,12 @@ class Splitting {
     return plain;
   }
 
-  Status in_chunks(const Expr* fold) {
-    const ir::Dim* k = longest(fold);
-    const Expr* size = ctx_.integer(kChunk);
+  // Folds chunks of `length` points of `k` for all points of `dims` before; chunks of a product are its batches.
+  Status in_chunks(const Expr* fold, const ir::Dim* k, int64_t length, std::vector<const ir::Dim*> dims, const ProductCase& product) {
+    const Expr* size = ctx_.integer(length);
     const ir::Dim *chunk = ctx_.declare_dim(k->name + "1", ctx_.ceildiv(k->extent, size)), *inner = ctx_.declare_dim(k->name + "0", size);
     const Expr* at = ctx_.add(ctx_.mul(ctx_.dim(chunk), size), ctx_.dim(inner));
-    const bool exact = k->extent->is_const() && k->extent->i % kChunk == 0;
+    const bool exact = k->extent->is_const() && k->extent->i % length == 0;
     const auto moved = [&](const Expr* e) { return ctx_.substitute(exact ? e : guarded(ctx_, facts_, e, k), {{ctx_.dim(k), at}}); };
     ir::Fold part = *fold->fold;
     std::replace(part.dims.begin(), part.dims.end(), k, inner);
@@ -184,9 +224,8 @@ class Splitting {
     std::vector<const Expr*> results{of_chunk};
     if (fold->args.size() > 1) results.clear();
     for (unsigned field = 0; results.size() < fold->args.size(); ++field) results.push_back(ctx_.field(of_chunk, field));
-    std::vector<const ir::Dim*> dims = dims_of(fold, false);
-    dims.push_back(chunk);
-    MLC_ASSIGN(std::vector<const Expr*> loads, before(results, dims, nullptr));
+    dims.insert(product.is_cut ? dims.begin() : dims.end(), chunk);
+    MLC_ASSIGN(std::vector<const Expr*> loads, before(results, dims, nullptr, product));
     replace({{fold, ctx_.fold({fold->fold->combiner, {chunk}, nullptr}, std::move(loads))}});
     return ok();
   }
@@ -254,8 +293,10 @@ class Splitting {
   // ---- parts ----
 
   // Computes these for all points of `dims` into workspaces; what reads them there.
-  Result<std::vector<const Expr*>> before(const std::vector<const Expr*>& results, const std::vector<const ir::Dim*>& dims, const Expr* where) {
+  Result<std::vector<const Expr*>> before(const std::vector<const Expr*>& results, const std::vector<const ir::Dim*>& dims, const Expr* where,
+                                          const ProductCase& product = {}) {
     FlatNest part;
+    part.product = product;
     part.dims = dims;
     part.where = where;
     part.params = n_.params;
@@ -309,11 +350,11 @@ class Splitting {
       });
   }
 
-  Status launch(FlatNest part) {
-    MLC_ASSIGN(Kernels first, Splitting(job_, part, numbers_).run());
-    for (loop::Kernel& kernel : first) kernels_.push_back(std::move(kernel));
+  Status launch(FlatNest part, const std::string& name = {}) {
     Job job = job_;
-    job.name += ".part" + std::to_string(numbers_.parts++);
+    job.name += name.empty() ? ".part" + std::to_string(numbers_.parts++) : name;
+    MLC_ASSIGN(Kernels first, Splitting(name.empty() ? job_ : job, part, numbers_).run());
+    for (loop::Kernel& kernel : first) kernels_.push_back(std::move(kernel));
     MLC_ASSIGN(loop::Kernel kernel, kernel_of(job, part));
     kernels_.push_back(std::move(kernel));
     return ok();

@@ -357,7 +357,7 @@ class Attentions {
         const int64_t sums = rows / kTileSide * (space.tile_columns / kTileSide);
         how.tile = {rows, kKeys, depth, is_compiled_late ? kCopies : kMoreCopies, false};
         if (sums > kMostSums || !schedule::verify(how, space).ok()) continue;
-        const double blocks = std::max(others * std::ceil(estimate(a_.product.rows.points) / static_cast<double>(rows)), kBlocksAtOnce);
+        const double blocks = std::max(others * std::ceil(estimate(a_.product.rows.points) / static_cast<double>(rows)), machine_of(job_.target).multiprocessors);
         costs.emplace_back(blocks * (static_cast<double>(rows) + kRowsWorthKeys) * (depth == 16 ? 1 : kShortPieces), how);
       }
     std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

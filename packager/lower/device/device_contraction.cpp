@@ -18,14 +18,12 @@ constexpr double kLeastSides = 8;           // rows or columns of tiles, at leas
 constexpr double kLeastDepth = 8, kLeastSliced = 64;
 constexpr int64_t kDepths[] = {16, 8};
 constexpr double kMostWaste = 1.25;         // steps of a piece beside those that exist
-constexpr double kLoadCost = 8;             // of an element from shared memory, beside a product
 constexpr double kLongEpilogue = 14;        // operations
 constexpr double kMostEpilogue = 256;       // of all sums of a lane, where each has code of its own; a dim of rows takes about kDecode
 constexpr double kDecode = 3;
 // Products of a lane in all copies of a step. SPIR-V is compiled where it runs, at the first start: there short code is better.
 constexpr int64_t kMostProducts = 1024, kFewProducts = 128, kFewCopies = 4;
 constexpr int64_t kPanelColumns = 16, kLongColumns = 4;  // of slices: side by side in memory, and not
-constexpr unsigned kSliceCopies = 4;
 
 class DeviceProducts {
  public:
@@ -35,7 +33,8 @@ class DeviceProducts {
     choose_depth();
     if (is_few(p_.columns) && !is_few(p_.rows)) std::swap(p_.rows, p_.columns);
     const bool few = is_few(p_.rows);
-    const double smaller = std::min(estimate(p_.rows.points), estimate(p_.columns.points)), folded = estimate(p_.depth_points);
+    size_ = product_size(n_, p_);
+    const double smaller = std::min(size_.rows, size_.columns), folded = size_.depth;
     if (few ? folded < kLeastSliced : smaller < kLeastSides || folded < kLeastDepth) return std::nullopt;
     Schedules s;
     find_space(s.space, few);
@@ -49,7 +48,9 @@ class DeviceProducts {
   }
 
  private:
-  static bool is_few(const DeviceProduct::Side& side) { return side.points->is_const() && side.points->i >= 1 && side.points->i <= kFewRows; }
+  bool is_few(const DeviceProduct::Side& side) const { return few_of(side) >= 1 && few_of(side) <= kFewRows; }
+  // Of rows that lanes have, all of them, whether the run has so many or not.
+  int64_t few_of(const DeviceProduct::Side& side) const { return side.points->is_const() ? side.points->i : n_.product.most; }
 
   // The longest dim that no condition restricts goes by in pieces, if it fills them; else all of the fold does, as one.
   void choose_depth() {
@@ -69,7 +70,7 @@ class DeviceProducts {
     space.block = few ? kSliceLanes : kTileLanes;
     space.shared_bytes = kDeviceShared;
     space.instructions = {instruction()};
-    if (few) space.tile_rows = p_.rows.points->i;
+    if (few) space.tile_rows = few_of(p_.rows);
     else space.places = {"sums"};
     const auto add = [&](const ir::Dim* d, bool reduces) {
       schedule::Space::Dim& dim = space.dims.emplace_back();
@@ -99,8 +100,11 @@ class DeviceProducts {
 
   schedule::Schedule slices() {
     schedule::Schedule s = base_;
-    const int64_t columns = is_along_depth() ? kLongColumns : kPanelColumns;
-    s.tile = {p_.rows.points->i, columns, kSliceLanes / columns, kSliceCopies, false};
+    const bool is_along = is_along_depth();
+    // Half a panel is whole sectors of a line still.
+    const auto cycles = [&](int64_t c) { return cycles_of_slices(machine_of(job_.target), size_, c, kSliceLanes / c, slice_copies(few_of(p_.rows))); };
+    const int64_t columns = is_along ? kLongColumns : cycles(kPanelColumns / 2) < cycles(kPanelColumns) ? kPanelColumns / 2 : kPanelColumns;
+    s.tile = {few_of(p_.rows), columns, kSliceLanes / columns, slice_copies(few_of(p_.rows)), false};
     s.tile.flat = p_.depth.size() > 1 && estimate(p_.depth.back()->extent) < static_cast<double>(4 * s.tile.depth);
     return s;
   }
@@ -129,7 +133,7 @@ class DeviceProducts {
         const int64_t copies = job_.target.llvm_triple.empty() ? std::min(kFewProducts / sums, kFewCopies) : kMostProducts / sums;
         s.tile = {rows, columns, depth, static_cast<unsigned>(std::clamp<int64_t>(copies, 1, depth)), flat};
         if (is_long_epilogue(sums)) s.places = {{"sums", 1}};
-        costs.emplace_back(cost(rows, columns), s);
+        costs.emplace_back(cycles_of_tiles(machine_of(job_.target), size_, rows, columns, shared_bytes(s)), s);
       }
     std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (size_t k = 0; k < 4; ++k) ranked.push_back(costs[k].second);
@@ -140,18 +144,16 @@ class DeviceProducts {
     return operations > kLongEpilogue || static_cast<double>(sums) * (operations + kDecode * static_cast<double>(p_.rows.dims.size())) > kMostEpilogue;
   }
 
-  // Products of a lane and what they take, for all blocks; as if there were many, if there are few.
-  double cost(int64_t rows, int64_t columns) {
-    double blocks = std::ceil(estimate(p_.rows.points) / static_cast<double>(rows)) * std::ceil(estimate(p_.columns.points) / static_cast<double>(columns));
-    for (const ir::Dim* d : p_.batch) blocks *= estimate(d->extent);
-    const auto r = static_cast<double>(rows) / kTileSide, c = static_cast<double>(columns) / kTileSide;
-    return std::max(blocks, kBlocksAtOnce) * (r * c + kLoadCost * (r + c));
+  int64_t shared_bytes(const schedule::Schedule& s) const {
+    const int64_t factors = (s.tile.rows + s.tile.columns) * s.tile.depth, sums = s.places.empty() ? 0 : s.tile.rows * s.tile.columns;
+    return std::max(factors, sums) * static_cast<int64_t>(bytes_of(p_.sum()));
   }
 
   const Job& job_;
   const FlatNest& n_;
   ir::Context& ctx_;
   DeviceProduct p_;
+  ProductSize size_;
   Facts facts_;
   DimNames names_;
   schedule::Schedule base_;

@@ -30,7 +30,8 @@ bool knows_any(Facts& facts, const Expr* e, const std::vector<const ir::Dim*>& d
   return std::any_of(dims.begin(), dims.end(), [&](const ir::Dim* d) { return facts.depends(e, d); });
 }
 
-// Neighbours in memory are neighbours among the points.
+}  // namespace
+
 void order_as_written(ir::Context& ctx, const FlatNest& nest, std::vector<const ir::Dim*>& dims) {
   Facts facts;
   const auto stride = [&](const ir::Dim* d) {
@@ -43,6 +44,8 @@ void order_as_written(ir::Context& ctx, const FlatNest& nest, std::vector<const 
   if (std::all_of(dims.begin(), dims.end(), [&](const ir::Dim* d) { return stride(d) > 0; }))
     std::stable_sort(dims.begin(), dims.end(), [&](const ir::Dim* a, const ir::Dim* b) { return stride(a) > stride(b); });
 }
+
+namespace {
 
 const Expr* points_of(ir::Context& ctx, const std::vector<const ir::Dim*>& dims) {
   std::vector<const Expr*> extents;
@@ -85,12 +88,22 @@ std::optional<DeviceProduct> product_for_device(ir::Context& ctx, const FlatNest
   if (!share_terms(ctx, facts, p)) return std::nullopt;
   p.batch = c->batch;
   for (DeviceProduct::Side* side : {&p.rows, &p.columns}) {
+    // What has one point at most says whether there is anything to do.
+    const auto is_case = [](const ir::Dim* d) { return ir::interval_of(d->extent).hi <= 1; };
+    std::copy_if(side->dims.begin(), side->dims.end(), std::back_inserter(p.batch), is_case);
+    std::erase_if(side->dims, is_case);
     order_as_written(ctx, nest, side->dims);
     side->points = points_of(ctx, side->dims);
   }
   p.depth = p.fold->fold->dims;
   p.depth_points = points_of(ctx, p.depth);
   return p;
+}
+
+const Expr* product_operations(ir::Context& ctx, const loop::Kernel& kernel) {
+  const std::string& how = kernel.schedule;
+  const bool is_product = how.starts_with("tile ") || how.starts_with("slices ");
+  return is_product && kernel.lanes && kernel.work ? ctx.mul(kernel.work, ctx.integer(static_cast<int64_t>(2 / kOperationNs))) : nullptr;
 }
 
 ProductStage::ProductStage(const Job& job, const FlatNest& nest, Skeleton& k, DeviceProduct p, const schedule::Schedule& how)

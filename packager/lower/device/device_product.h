@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "packager/lower/device/device_fill.h"
 #include "packager/lower/walk/templates.h"
 #include "packager/nest/facts/contraction.h"
 
@@ -28,6 +29,21 @@ struct DeviceProduct {
 
 // The only product that `nest` computes; nothing, if its factors cannot be read apart from each other. `outer` is empty.
 std::optional<DeviceProduct> product_for_device(ir::Context& ctx, const FlatNest& nest);
+// Neighbours in memory become neighbours among the points, as far as strides are known.
+void order_as_written(ir::Context& ctx, const FlatNest& nest, std::vector<const ir::Dim*>& dims);
+
+// What of a product is kernels of its own (device_parts.cpp): the runs that it tells apart, and the parts of the fold that it adds up.
+constexpr int64_t kFewFreeRows = 4;  // of which slices have all, however many the run has
+// Of how many points a product is for in `nest`, as far as it is free.
+ProductSize product_size(const FlatNest& nest, const DeviceProduct& p);
+// The cases of a product of one free side, fewest points first; the last one has no most. Empty: one kernel is for all.
+std::vector<ProductCase> product_cases(const Job& job, const FlatNest& nest, const DeviceProduct& p);
+// Into how many parts of equal length which of its folded dims is cut. No dim: all of the fold is one kernel's.
+struct FoldParts {
+  const ir::Dim* dim = nullptr;
+  int64_t parts = 1;
+};
+FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& p);
 
 class ProductStage : public Stage {
  public:
@@ -110,6 +126,8 @@ StagePtr slices_stage(const Job& job, const FlatNest& nest, Skeleton& k, const D
 
 constexpr unsigned kTileLanes = 64, kTileSide = 8;  // lanes of a tile: 8 along rows, 8 along columns
 constexpr unsigned kSliceLanes = 128;
+// Loads of a column that a lane of slices has under way; with many rows those of these are under way as well.
+constexpr unsigned slice_copies(int64_t rows) { return rows <= kFewFreeRows ? 8 : 4; }
 constexpr unsigned kDeviceShared = 16384;  // bytes of a block that every device has
 
 }  // namespace mlc::lower

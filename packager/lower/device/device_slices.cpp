@@ -43,19 +43,25 @@ class ProductSlices final : public ProductStage {
 
   const Expr* place(const Expr* slice, const Expr* point) { return ctx_.add(ctx_.mul(slice, ctx_.integer(slice_)), point); }
 
+  // The row, or the last one where the run has not so many.
+  void bind_row(int64_t r) {
+    const Expr* row = ctx_.integer(r);
+    bind_point(p_.rows, p_.rows.points->is_const() ? row : k_.b.let(ctx_.min(row, ctx_.sub(p_.rows.points, ctx_.integer(1)))));
+  }
+
   void add_products(const Expr* slice) {
     const Reached column = reach(p_.columns);
     std::vector<Reached> rows;
     for (int64_t r = 0; r < tile_.rows; ++r)
       s_.scoped([&] {
-        bind_point(p_.rows, ctx_.integer(r));
+        bind_row(r);
         rows.push_back(reach(p_.rows));
       });
     const auto step = [&](const Expr* k) {
       const Expr* b = element(p_.columns, column, k, nullptr);
       for (int64_t r = 0; r < tile_.rows; ++r)
         s_.scoped([&] {
-          bind_point(p_.rows, ctx_.integer(r));
+          bind_row(r);
           const Expr* sum = sums_[static_cast<size_t>(r)];
           k_.b.assign(sum, multiply_add(sum, element(p_.rows, rows[static_cast<size_t>(r)], k, nullptr), b));
         });
@@ -75,6 +81,7 @@ class ProductSlices final : public ProductStage {
     const Expr* all = ctx_.integer(points);
     const auto one = [&](const Expr* point) {
       const Expr* column = k_.b.let(ctx_.add(first, ctx_.floormod(point, ctx_.integer(tile_.columns))));
+      const Expr* row = k_.b.let(ctx_.floordiv(point, ctx_.integer(tile_.columns)));
       const auto there = [&] {
         s_.scoped([&] {
           const Expr* sum = k_.b.local(zero());
@@ -82,12 +89,14 @@ class ProductSlices final : public ProductStage {
             k_.b.assign(sum, loop::vec_binary(ctx_, Op::Add, sum, loop::vec_load(ctx_, memory_, {p_.sum(), 1}, place(slice, point))));
           });
           bind_point(p_.columns, column);
-          bind_point(p_.rows, k_.b.let(ctx_.floordiv(point, ctx_.integer(tile_.columns))));
+          bind_point(p_.rows, row);
           finish(sum);
         });
       };
-      if (ir::divisor_of(p_.columns.points) % tile_.columns == 0) there();
-      else k_.b.with_if(ctx_.binary(Op::Lt, column, p_.columns.points), there);
+      const Expr* exists = ir::divisor_of(p_.columns.points) % tile_.columns == 0 ? nullptr : ctx_.binary(Op::Lt, column, p_.columns.points);
+      if (!p_.rows.points->is_const()) exists = s_.both(exists, ctx_.binary(Op::Lt, row, p_.rows.points));
+      if (exists) k_.b.with_if(exists, there);
+      else there();
     };
     k_.b.with_for(lane, all, kSliceLanes, one);
   }

@@ -31,6 +31,13 @@ struct Kept {
   FlatWrite write;
 };
 
+// Devices: a product whose rows or columns only the run knows is several kernels, of which the run takes one.
+struct ProductCase {
+  double about = 0;     // points of the side that is free, of those that this kernel is for; 0: it is for all
+  int64_t most = 0;     // of these points; 0: any number
+  bool is_cut = false;  // its fold is part of a longer one already
+};
+
 struct FlatNest {
   std::vector<const ir::Dim*> dims;
   const ir::Expr* where = nullptr;
@@ -44,6 +51,7 @@ struct FlatNest {
   std::vector<Kept> kept;
   std::vector<uint32_t> weights;  // buffers of exponentials: rows of them may begin and end in zeros
   std::vector<loop::Param> params;
+  ProductCase product;
 };
 
 // An array of the function of which a kernel keeps some rows only, in a local array.

@@ -80,9 +80,7 @@ constexpr double kOperationNs = 0.5;
 
 constexpr int64_t kLineBytes = 64;  // of the caches of processors
 
-// Of devices.
-constexpr double kBlocksAtOnce = 128;  // fewer leave parts of a device idle
-constexpr int64_t kBanks = 32;         // of shared memory
+constexpr int64_t kBanks = 32;  // of the shared memory of devices
 
 // How a template computes one nest: what a launch of it may be cut along, and the code of a part of it. A kernel of its own
 // has a part for each tile; in a group, a part is all of a block of rows.

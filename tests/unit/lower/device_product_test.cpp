@@ -192,7 +192,7 @@ TEST_CASE("the assembler keeps the sums of a tile in registers") {
       ir::Context ctx;
       NestMaker maker(ctx);
       const ir::Sym* rows = ctx.declare_sym("rows", 0, 100000);
-      if (image) maker.conv({.h = 56, .w = 56, .c = 64, .m = 64, .residual = true});
+      if (image) maker.conv({.n = 8, .h = 56, .w = 56, .c = 64, .m = 64, .residual = true});
       else maker.matmul(ctx.sym(rows), maker.n(512), maker.n(1000));
       auto all = lower::candidates(ctx, maker.f, maker.f.body[0], device(name));
       REQUIRE(all.ok());

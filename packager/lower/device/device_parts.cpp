@@ -1,0 +1,110 @@
+// Which products are more than one kernel. Where rows times columns are too few blocks for a device, the fold is cut in parts, whose sums
+// a second launch adds in their order (split-K): bits are equal from run to run, and so is the text of both. Where the run decides how
+// many rows there are, a kernel for one of them, for a sentence and for a long text would be three schedules, and they are: a launch
+// whose case it is not has no tiles.
+#include <algorithm>
+
+#include "packager/lower/device/device_product.h"
+
+namespace mlc::lower {
+
+using ir::Expr;
+
+namespace {
+
+constexpr int64_t kMostParts = 32;
+constexpr double kMostLeft = 0.75;         // of the time, or a launch more is not worth it
+constexpr double kAsGood = 1.15;           // fewer parts that take so much longer at most write and read less
+constexpr int64_t kPartMultiple = 16;      // steps, whole pieces of tiles
+constexpr double kLeastOfTiles = 64, kLeastOfSlices = 128;  // steps of a part
+constexpr double kLeastWeights = 65536;    // steps times columns: below, a few blocks do all of it in a few microseconds
+constexpr int64_t kSomePoints = 256;       // of a sentence
+constexpr double kTypicalPoints = 128;
+constexpr int64_t kSomeUnits = 4, kLarge = 4;  // images in a batch; times more are many
+constexpr int64_t kTiles[] = {64, 32, 16};
+constexpr int64_t kTileSteps = 16, kSliceColumns[] = {16, 8};
+
+bool is_slices(const FlatNest& nest, const DeviceProduct& p) {
+  const auto few = [&](const Expr* points) { return points->is_const() ? points->i <= 2 * kFewFreeRows : nest.product.most == kFewFreeRows; };
+  return few(p.rows.points) || few(p.columns.points);
+}
+
+double cycles(const DeviceMachine& machine, ProductSize size, bool slices) {
+  double least = 1e300;
+  if (slices) {
+    if (size.columns < size.rows) std::swap(size.rows, size.columns);
+    for (const int64_t c : kSliceColumns) least = std::min(least, cycles_of_slices(machine, size, c, kSliceLanes / c, slice_copies(kFewFreeRows)));
+    return least;
+  }
+  for (const int64_t r : kTiles)
+    for (const int64_t c : kTiles) least = std::min(least, cycles_of_tiles(machine, size, r, c, (r + c) * kTileSteps * int64_t{sizeof(float)}));
+  return least;
+}
+
+}  // namespace
+
+ProductSize product_size(const FlatNest& nest, const DeviceProduct& p) {
+  const auto points = [&](const Expr* e) { return e->is_const() || nest.product.about == 0 ? estimate(e) : nest.product.about; };
+  ProductSize size{points(p.rows.points), points(p.columns.points), 1, estimate(p.depth_points)};
+  for (const ir::Dim* d : p.batch)
+    if (ir::interval_of(d->extent).hi > 1) size.batch *= estimate(d->extent);
+  return size;
+}
+
+FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& p) {
+  if (nest.product.is_cut) return {};
+  Facts facts;
+  const ir::Dim* longest = nullptr;
+  for (const ir::Dim* d : p.depth)
+    if (d->extent->is_const() && !facts.depends(p.fold->fold->where, d) && (!longest || d->extent->i > longest->extent->i)) longest = d;
+  if (!longest) return {};
+  const DeviceMachine& machine = machine_of(job.target);
+  const ProductSize whole = product_size(nest, p);
+  const bool slices = is_slices(nest, p);
+  const double alone = cycles(machine, whole, slices);
+  std::vector<std::pair<int64_t, double>> all;
+  double least = alone * kMostLeft / kAsGood;
+  for (int64_t parts = 2; parts <= kMostParts; ++parts) {
+    ProductSize one = whole;
+    one.depth /= static_cast<double>(parts);
+    one.batch *= static_cast<double>(parts);
+    if (longest->extent->i % (parts * kPartMultiple) != 0 || one.depth < (slices ? kLeastOfSlices : kLeastOfTiles)) continue;
+    all.emplace_back(parts, cycles(machine, one, slices) + cycles_of_adding(machine, whole, parts));
+    least = std::min(least, all.back().second);
+  }
+  const auto first = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.second <= least * kAsGood; });
+  return first == all.end() ? FoldParts{} : FoldParts{longest, first->first};
+}
+
+std::vector<ProductCase> product_cases(const Job& job, const FlatNest& nest, const DeviceProduct& p) {
+  const bool free_rows = !p.rows.points->is_const(), free_columns = !p.columns.points->is_const();
+  if (nest.product.about > 0 || free_rows == free_columns || !p.depth_points->is_const()) return {};
+  const Expr *free = (free_rows ? p.rows : p.columns).points, *other = (free_rows ? p.columns : p.rows).points;
+  if (estimate(other) * estimate(p.depth_points) < kLeastWeights || other->i <= 2 * kFewFreeRows) return {};
+  for (const ir::Dim* d : p.batch)
+    if (!d->extent->is_const()) return {};
+  const ir::Interval range = ir::interval_of(free);
+  const int64_t unit = std::max({int64_t{1}, ir::divisor_of(free), range.lo});
+  std::vector<ProductCase> cases;
+  const bool is_window = p.depth.size() > 1;  // of pictures, which have more than a few points
+  if (unit <= kFewFreeRows && !is_window) cases.push_back({1, kFewFreeRows});
+  const int64_t some = std::max(kSomePoints, kSomeUnits * unit);
+  cases.push_back({unit <= kFewFreeRows ? kTypicalPoints : static_cast<double>(unit), some});
+  cases.push_back({static_cast<double>(kLarge * some), 0});
+  // What the run cannot have, and neighbours that are the same.
+  while (cases.size() > 1 && cases[cases.size() - 2].most >= range.hi) cases.pop_back();
+  cases.back().most = 0;
+  const auto text = [&](const ProductCase& c) {
+    FlatNest one = nest;
+    one.product = c;
+    const auto all = device_products(job, one);
+    const FoldParts parts = fold_parts(job, one, p);
+    return (all ? schedule::print(all->ranked.front()) : "") + " " + std::to_string(parts.parts);
+  };
+  for (size_t k = 0; k + 1 < cases.size();)
+    if (text(cases[k]) == text(cases[k + 1])) cases.erase(cases.begin() + static_cast<ptrdiff_t>(k));
+    else ++k;
+  return cases.size() > 1 ? cases : std::vector<ProductCase>{};
+}
+
+}  // namespace mlc::lower
