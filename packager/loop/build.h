@@ -28,6 +28,8 @@ class Builder {
   void assign(const ir::Expr* var, const ir::Expr* value);
   void store(uint32_t array, const ir::Expr* index, const ir::Expr* value, const ir::Expr* mask = nullptr);
   const ir::Expr* fold_lanes(ir::Op combine, const ir::Expr* value);
+  // sums + a*b of a tile, by 32 lanes together (StmtKind::Mma).
+  const ir::Expr* mma(DType factors, const ir::Expr* sums, const ir::Expr* a, const ir::Expr* b);
   void fault(const ir::Expr* cond, int32_t code);
   void prefetch(uint32_t array, const ir::Expr* index);
 

@@ -11,7 +11,8 @@ void add(const std::vector<loop::StmtPtr>& block, KernelFacts& facts) {
     facts.may_fault |= s->kind == loop::StmtKind::While || (s->kind == loop::StmtKind::Fault && s->fault != 0);
     facts.may_return |= s->kind == loop::StmtKind::Fault && s->fault == 0;
     facts.folds_lanes |= s->kind == loop::StmtKind::FoldLanes;
-    facts.has_barriers |= s->kind == loop::StmtKind::Barrier || s->kind == loop::StmtKind::FoldLanes;
+    const bool waits = s->kind == loop::StmtKind::Barrier || s->kind == loop::StmtKind::FoldLanes || s->kind == loop::StmtKind::Mma;
+    facts.has_barriers |= waits;
     add(s->body, facts);
     add(s->orelse, facts);
   }

@@ -137,6 +137,7 @@ void KernelEmitter::statement(const Stmt& s) {
       if (!frame_.barrier(b_)) fail("a barrier in a kernel for processors");
       return;
     case StmtKind::FoldLanes: return fail("a fold of lanes, which this target does not have");
+    case StmtKind::Mma: return mma(s);
     case StmtKind::Prefetch: return prefetch(s);
     case StmtKind::Let:
       if (kernel_->lanes && s.value->type.dtype == DType::I64) ranges_.bind(s.var, ranges_.of(s.value));
@@ -310,12 +311,14 @@ uint64_t power_dividing(const ir::Expr* index, uint64_t most, int depth = 8) {
 
 }  // namespace
 
-// Of an access. Memory that lanes share begins at multiples of 16 bytes: vectors that do, too, are one access there.
+// Of an access. Memory that lanes share and, on devices of NVIDIA, buffers begin at multiples of 16 bytes: vectors that do, too, are one
+// access there.
 llvm::Align KernelEmitter::alignment(uint32_t array, ir::Type type, const Expr* index) const {
   constexpr uint64_t kOfBlock = 16;
   const uint64_t element = bytes_of(type.dtype);
   const size_t num_params = kernel_->params.size();
-  if (type.lanes == 1 || array < num_params || kernel_->locals[array - num_params].space != loop::Space::Shared) return llvm::Align(element);
+  const bool is_placed = array < num_params ? is_ptx(*can_.target) : kernel_->locals[array - num_params].space == loop::Space::Shared;
+  if (type.lanes == 1 || !is_placed) return llvm::Align(element);
   return llvm::Align(std::min(power_dividing(index, kOfBlock) * element, kOfBlock));
 }
 

@@ -129,6 +129,7 @@ class BodyParser {
       if (i.has_guard) return in_.bad("a barrier under a predicate");
       entry_.has_barriers = true;
     }
+    if (i.op->op_class == OpClass::TensorCore && i.has_guard) return in_.bad("a product of a warp under a predicate");
     entry_.code.push_back(i);
     return in_.expect(";");
   }
