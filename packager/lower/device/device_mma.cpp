@@ -163,19 +163,18 @@ class ProductMma final : public ProductStage {
     const int64_t step = how_.tile.depth;
     k_.b.with_if(ctx_.binary(Op::Lt, number(0), depth), [&] {
       std::vector<const Expr*> cells;
-      each_brought([&](const Part& part, const Brought& one) { cells.push_back(k_.b.let(bring(part, one, number(0)))); });
+      each_brought([&](const Part& part, const Brought& one) { cells.push_back(k_.b.local(bring(part, one, number(0)))); });
       store(cells, number(0));
       k_.b.append(loop::StmtKind::Barrier);
       k_.b.with_for(number(0), depth, step, [&](const Expr* first) {
         const Expr* mine = k_.b.let(ctx_.mul(ctx_.floormod(ctx_.floordiv(first, number(step)), number(2)), half));
         const Expr* next = k_.b.let(ctx_.add(first, number(step)));
-        for (const Expr*& c : cells) c = k_.b.local(loop::splat(ctx_, ctx_.integer(0, DType::U32), kCellsOfChunk));
         k_.b.with_if(ctx_.binary(Op::Lt, next, depth), [&] {
           size_t k = 0;
           each_brought([&](const Part& part, const Brought& one) { k_.b.assign(cells[k++], bring(part, one, next)); });
         });
         multiply(mine);
-        store(cells, k_.b.let(ctx_.sub(half, mine)));
+        store(cells, k_.b.let(ctx_.sub(half, mine)));  // behind the last piece: something, which is not read
         k_.b.append(loop::StmtKind::Barrier);
       });
     });
