@@ -59,6 +59,15 @@ const Expr* Builder::fold_lanes(Op combine, const Expr* value, int64_t lanes) {
   return s.var;
 }
 
+const Expr* Builder::mma(DType factors, const Expr* sums, const Expr* a, const Expr* b) {
+  Stmt& s = append(StmtKind::Mma);
+  s.var = ctx_.fresh_var(sums->type);
+  s.value = sums;
+  s.index = {a, b};
+  s.factors = factors;
+  return s.var;
+}
+
 void Builder::fault(const Expr* cond, int32_t code) {
   if (cond->op == Op::Const && cond->i == 0) return;
   Stmt& s = append(StmtKind::Fault);

@@ -29,6 +29,8 @@ class Builder {
   void store(uint32_t array, const ir::Expr* index, const ir::Expr* value, const ir::Expr* mask = nullptr);
   // Of `lanes` side by side; 1: of all of the block.
   const ir::Expr* fold_lanes(ir::Op combine, const ir::Expr* value, int64_t lanes = 1);
+  // sums + a*b of a tile, by 32 lanes together (StmtKind::Mma).
+  const ir::Expr* mma(DType factors, const ir::Expr* sums, const ir::Expr* a, const ir::Expr* b);
   void fault(const ir::Expr* cond, int32_t code);
   void prefetch(uint32_t array, const ir::Expr* index);
 

@@ -28,6 +28,7 @@ enum class StmtKind : uint8_t {
   Barrier,  // device kernels: no lane of the block goes on before all have come here; what they stored is there for all of them
   FoldLanes, // device kernels: var = `value` of `step` lanes side by side (1: of all), combined by `combine`, neighbours first: 2k and 2k + 1, then
              // pairs of these, and so on. So all of them have the same bits, whatever the device. All lanes come here or none; it is no Barrier
+  Mma,       // device kernels: var = `value` + a*b of a tile by 32 lanes side by side, each of which has some of it: see below
   Prefetch, // the line of array[index] is wanted soon, in the cache that a core has beyond its first; nothing happens where there is none
 };
 
@@ -37,23 +38,33 @@ enum class ForKind : uint8_t {
   Lanes,   // device kernels: all values at once, each in a lane of its own
 };
 
+// Mma. Lanes 32w .. 32w+31 of a block multiply 16 rows of a by 8 columns of b along 8 cells and add 16 x 8 sums. A cell is 32 bits: one
+// f32, of which the upper 19 bits count, or two neighbours of f16 or bf16, the first of them in the lower half. Lane l of these, with
+// g = l/4 and t = l%4, has
+//   a, u32 x 4: cells t and t + 4 of rows g and g + 8, in the order (g, t), (g+8, t), (g, t+4), (g+8, t+4)
+//   b, u32 x 2: cells t and t + 4 of column g
+//   value and var, f32 x 4: columns 2t and 2t + 1 of rows g and g + 8, row by row
+// Products are exact; in which order they are added, and whether sums are rounded or cut in between, is the device's. All lanes of
+// the block come here or none; it is no Barrier.
+
 struct Stmt;
 using StmtPtr = std::unique_ptr<Stmt>;
 
 struct Stmt {
   StmtKind kind = StmtKind::For;
   ForKind for_kind = ForKind::Serial;
-  const ir::Expr* var = nullptr;       // For, Let, Local, Assign, FoldLanes: an Op::Var
+  const ir::Expr* var = nullptr;       // For, Let, Local, Assign, FoldLanes, Mma: an Op::Var
   const ir::Expr* begin = nullptr;
   const ir::Expr* end = nullptr;
   bool rolled = false;                 // For: it is unrolled as far as is good; an assembler that unrolls loops leaves it as it is
   int64_t step = 1;                    // For; FoldLanes: lanes that fold together, a power of two that divides those of the block; 1: all
   const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null; Fault: Bool lanes
   const ir::Expr* bound = nullptr;     // While
-  const ir::Expr* value = nullptr;     // Let, Local, Assign, Store, FoldLanes
+  const ir::Expr* value = nullptr;     // Let, Local, Assign, Store, FoldLanes, Mma
   ir::Op combine = ir::Op::Add;        // FoldLanes: Add, Mul, Min, Max; And, Or of Bool
+  DType factors = DType::None;         // Mma: F32, F16 or BF16
   uint32_t array = 0;                  // Store, Prefetch: buffer number
-  std::vector<const ir::Expr*> index;  // Prefetch: {linear element index}, in range or not. Store: kernels: {linear element index} (many lanes: scatter); procs: per axis
+  std::vector<const ir::Expr*> index;  // Prefetch: {linear element index}, in range or not. Store: kernels: {linear element index} (many lanes: scatter); procs: per axis. Mma: {a, b}
   int32_t fault = 0;                   // Fault: a code of schema/module_abi.h
   std::vector<StmtPtr> body, orelse;
 };
@@ -110,6 +121,7 @@ struct Cut {
 };
 
 constexpr uint32_t kMaxBlockLanes = 1024;
+constexpr uint32_t kMmaLanes = 32;  // that do one Mma together
 
 // One entry of a module. Buffers are numbered: params first, then locals. Body runs for the tiles of one call:
 // tile_begin and tile_end are i64 Vars that it may use anywhere; it normally starts with a For over them. There are
@@ -123,7 +135,7 @@ struct Kernel {
   const ir::Expr* tile_end = nullptr;
   // Devices: how many lanes a block has; 0 in kernels for processors. A block is a tile: the body is the loop over the tiles, and
   // in it nothing but a loop of kind Lanes from 0 to this. Lanes run in any order; what one stores another may read behind a
-  // Barrier only. Barriers and FoldLanes stand where all lanes come or none does. There are no cuts, and vectors have at most four elements.
+  // Barrier only. Barriers, FoldLanes and Mma stand where all lanes come or none does. There are no cuts, and vectors have at most four elements.
   uint32_t lanes = 0;
   Hoisting hoisting = Hoisting::All;
   std::string schedule;                 // what it was built from, as text (packager/schedule); of a group, one per nest

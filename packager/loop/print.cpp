@@ -170,6 +170,10 @@ class Printer {
         begin_statement({s.value});
         out_ += "fold " + var(s.var) + suffix(s.var->type) + " = " + std::string(op_info(s.combine)->name) + " of " + expr(s.value) + (s.step != 1 ? " width " + std::to_string(s.step) : "");
         break;
+      case StmtKind::Mma:
+        begin_statement({s.value, s.index[0], s.index[1]});
+        out_ += "mma " + var(s.var) + suffix(s.var->type) + " = " + std::string(name_of(s.factors)) + " " + expr(s.value) + " " + expr(s.index[0]) + " " + expr(s.index[1]);
+        break;
       case StmtKind::Assign:
         begin_statement({s.value});
         out_ += var(s.var) + " = " + expr(s.value);

@@ -199,6 +199,15 @@ class Verifier {
         if (!known || logical != (s.var->type.dtype == DType::Bool)) return bad("a fold of lanes by another operation");
         return open(s.var, opened);
       }
+      case StmtKind::Mma: {
+        if (!s.var || s.var->type != Type{DType::F32, 4}) return bad("a product of tiles without a variable for four sums");
+        if (s.factors != DType::F32 && s.factors != DType::F16 && s.factors != DType::BF16) return bad("a product of tiles of another type");
+        if (s.index.size() != 2) return bad("a product of tiles needs two factors");
+        MLC_RETURN_IF_ERROR(typed(s.value, s.var->type, "sums of a product of tiles"));
+        MLC_RETURN_IF_ERROR(typed(s.index[0], {DType::U32, 4}, "first factor of a product of tiles"));
+        MLC_RETURN_IF_ERROR(typed(s.index[1], {DType::U32, 2}, "second factor of a product of tiles"));
+        return open(s.var, opened);
+      }
       case StmtKind::Assign:
         if (!s.var || !bound_.contains(s.var) || !mutable_.contains(s.var))
           return bad("assignment to what is not a visible local");

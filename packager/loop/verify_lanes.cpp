@@ -54,7 +54,7 @@ class Uniformity {
     for (const StmtPtr& s : block) {
       const bool inside = apart || parts(*s);
       if (s->kind == StmtKind::For && inside) varying_.insert(s->var);
-      if (s->kind == StmtKind::FoldLanes && (apart || !folds_all(*s))) varying_.insert(s->var);
+      if (s->kind == StmtKind::Mma || (s->kind == StmtKind::FoldLanes && (apart || !folds_all(*s)))) varying_.insert(s->var);
       const bool binds = s->kind == StmtKind::Let || s->kind == StmtKind::Local || s->kind == StmtKind::Assign;
       if (binds && (apart || differs(s->value))) varying_.insert(s->var);
       mark(s->body, inside);
@@ -90,7 +90,7 @@ class LanesVerifier {
     for (const LocalArray& l : k_.locals)
       if (l.space != Space::Scratch) return bad("local array " + l.name + " lies in the memory of a block");
     bool found = false;
-    each(k_.body, [&](const Stmt& s) { found |= s.kind == StmtKind::Barrier || s.kind == StmtKind::FoldLanes || (s.kind == StmtKind::For && s.for_kind == ForKind::Lanes); });
+    each(k_.body, [&](const Stmt& s) { found |= s.kind == StmtKind::Barrier || s.kind == StmtKind::FoldLanes || s.kind == StmtKind::Mma || (s.kind == StmtKind::For && s.for_kind == ForKind::Lanes); });
     return found ? bad("lanes or a barrier in a kernel for processors") : ok();
   }
 
@@ -154,6 +154,8 @@ class LanesVerifier {
     for (const StmtPtr& s : block) {
       if (s->kind == StmtKind::Barrier && apart) return bad("a barrier that not all lanes may reach");
       if (s->kind == StmtKind::FoldLanes && apart) return bad("a fold of lanes that not all of them may reach");
+      if (s->kind == StmtKind::Mma && apart) return bad("a product of tiles that not all lanes may reach");
+      if (s->kind == StmtKind::Mma && k_.lanes % kMmaLanes != 0) return bad("a product of tiles by a block of " + std::to_string(k_.lanes) + " lanes");
       if (s->kind == StmtKind::FoldLanes && !fits(folded(*s))) return bad("a fold of " + std::to_string(folded(*s)) + " lanes");
       const bool inside = apart || uniformity.parts(*s);
       MLC_RETURN_IF_ERROR(barriers(s->body, uniformity, inside));

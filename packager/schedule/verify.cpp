@@ -20,7 +20,8 @@ class Verifier {
   Status run() {
     if (s_.family != space_.family) return refused("it is of another family");
     if (!std::has_single_bit(s_.vector_bytes) || s_.vector_bytes > kMostVectorBytes) return refused("vectors have 1 to 64 bytes, a power of two");
-    if (s_.block != space_.block) return refused(space_.block ? "blocks have " + std::to_string(space_.block) + " lanes" : "a processor has no blocks");
+    const unsigned block = is_mma(s_) ? mma_lanes() : space_.block;
+    if (s_.block != block) return refused(block ? "blocks have " + std::to_string(block) + " lanes" : "a processor has no blocks");
     if (s_.family == Family::Proc) return s_.loops.empty() && s_.places.empty() ? ok() : refused("loops of a proc are its own");
     MLC_RETURN_IF_ERROR(order());
     for (const Space::Dim& d : space_.dims) MLC_RETURN_IF_ERROR(dim(d));
@@ -179,6 +180,7 @@ class Verifier {
   // Every lane of a tile has as many rows and columns as the others, and brings as much of each factor.
   Status tile() const {
     const Tile& t = s_.tile;
+    if (is_mma(s_)) return mma();
     if (s_.family == Family::Slices) return slices();
     if (s_.family == Family::Lines) return lines();
     if (s_.family != Family::Tile && s_.family != Family::Attention) return t == Tile{} ? ok() : refused("only products of devices have tiles");
@@ -190,6 +192,15 @@ class Verifier {
     if (s_.family == Family::Attention) return attention();
     const int64_t sums = s_.places.empty() ? 0 : t.rows * t.columns;
     return (std::max((t.rows + t.columns) * t.depth, sums)) * 4 > space_.shared_bytes ? refused("the tile is larger than the memory of a block") : ok();
+  }
+  // Four warps, or eight, two of them along the rows.
+  unsigned mma_lanes() const { return s_.tile.rows == 128 && s_.tile.columns == 128 ? 256 : 128; }
+  Status mma() const {
+    const Tile& t = s_.tile;
+    const auto is_side = [](int64_t n) { return n == 32 || n == 64 || n == 128; };
+    if (!is_side(t.rows) || !is_side(t.columns)) return refused("a tile of warps has 32, 64 or 128 rows and columns");
+    if (t.depth != (s_.instruction == "mma.f32" ? 16 : 32) || t.copies != 1) return refused("a piece of such a tile is 16 cells deep, and there is one copy");
+    return s_.places.empty() ? ok() : refused("sums of such a tile go through memory anyhow");
   }
   Status slices() const {
     const Tile& t = s_.tile;
@@ -233,6 +244,8 @@ class Verifier {
 };
 
 }  // namespace
+
+bool is_mma(const Schedule& s) { return s.instruction.starts_with("mma."); }
 
 Status verify(const Schedule& schedule, const Space& space) { return Verifier(schedule, space).run(); }
 

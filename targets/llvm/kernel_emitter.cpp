@@ -139,6 +139,7 @@ void KernelEmitter::statement(const Stmt& s) {
       if (!frame_.barrier(b_)) fail("a barrier in a kernel for processors");
       return;
     case StmtKind::FoldLanes: return fold_lanes(s);
+    case StmtKind::Mma: return mma(s);
     case StmtKind::Prefetch: return prefetch(s);
     case StmtKind::Let:
       if (kernel_->lanes && s.value->type.dtype == DType::I64) {

@@ -121,6 +121,10 @@ constexpr Row kRows[] = {
     {"st.shared.v4.{u8,u16,u32,f32,b8,b16,b32}", "H{FFFF}", kShared},
     {"atom.global.cas.b64", "DGSS", OpClass::Atomic},
     {"shfl.sync.bfly.b32", "DSnnn"},
+    // Tensor cores. All lanes of a warp do one together.
+    {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", "{DDDD}{RRRR}{RR}{DDDD}", OpClass::TensorCore, 80, 70},
+    {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "{DDDD}{RRRR}{RR}{DDDD}", OpClass::TensorCore, 80, 70},
+    {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "{DDDD}{RRRR}{RR}{DDDD}", OpClass::TensorCore, 80, 70},
     // Control.
     {"bra", "L"},
     {"bra.uni", "L"},

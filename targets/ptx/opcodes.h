@@ -18,6 +18,7 @@ enum class OpClass : uint8_t {
   Barrier = 4,
   Atomic = 5,
   NanMinMax = 6,
+  TensorCore = 7,
 };
 
 struct Opcode {

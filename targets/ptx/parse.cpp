@@ -130,6 +130,7 @@ class BodyParser {
       entry_.has_barriers = true;
     }
     if (i.op->parts[0] == "shfl" && i.has_guard) return in_.bad("a shuffle under a predicate");
+    if (i.op->op_class == OpClass::TensorCore && i.has_guard) return in_.bad("a product of a warp under a predicate");
     entry_.code.push_back(i);
     return in_.expect(";");
   }

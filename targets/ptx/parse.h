@@ -38,7 +38,7 @@ struct Instruction {
   bool has_guard = false, guard_negated = false;
   uint32_t guard = 0;  // a register
   uint8_t num_operands = 0;
-  std::array<Operand, 6> operands;
+  std::array<Operand, 14> operands;  // mma has as many
 };
 
 struct Param {

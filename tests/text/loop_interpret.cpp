@@ -1,6 +1,7 @@
 #include "tests/text/loop_interpret.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "packager/ir/context.h"
 #include "packager/ir/numeric.h"
@@ -50,13 +51,14 @@ class Interpreter {
   std::vector<Node> nodes(const std::vector<StmtPtr>& stmts) {
     std::vector<Node> all;
     for (const StmtPtr& s : stmts) {
-      Node n{s.get(), s->var ? values_.var(s->var) : 0, {}, {}, s->kind == StmtKind::Barrier || s->kind == StmtKind::FoldLanes, {}, {}};
+      Node n{s.get(), s->var ? values_.var(s->var) : 0, {}, {}, s->kind == StmtKind::Barrier || s->kind == StmtKind::FoldLanes || s->kind == StmtKind::Mma, {}, {}};
       switch (s->kind) {
         case StmtKind::For: n.tape = values_.tape({s->begin, s->end}); break;
         case StmtKind::While: n.tape = values_.tape({s->bound}), n.again = values_.tape({s->cond}); break;
         case StmtKind::If: case StmtKind::Fault: n.tape = values_.tape({s->cond}); break;
         case StmtKind::Store: n.tape = values_.tape({s->index[0], s->value, s->cond}); break;
         case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: case StmtKind::FoldLanes: n.tape = values_.tape({s->value}); break;
+        case StmtKind::Mma: n.tape = values_.tape({s->value, s->index[0], s->index[1]}); break;
         case StmtKind::Barrier: case StmtKind::Prefetch: break;
       }
       n.body = nodes(s->body), n.orelse = nodes(s->orelse);
@@ -125,6 +127,49 @@ class Interpreter {
     each_lane([&] { values_.bind(n.var, std::array{all[static_cast<size_t>(memory_.lane()) / width * width]}); });
   }
 
+  // Cells that 32 lanes side by side have of a tile become rows of numbers (loop.h has the places), and sums go back the same way.
+  void multiply(const Node& n) {
+    struct Tile {
+      std::array<std::array<double, 16>, 16> a{};
+      std::array<std::array<double, 16>, 8> b{};  // column by column
+      std::array<std::array<double, 8>, 16> sums{};
+    };
+    const DType type = n.s->factors;
+    std::vector<Tile> tiles(lane_variables_.size() / kMmaLanes);
+    if (tiles.empty() || lane_variables_.size() % kMmaLanes != 0) return failure_.fail("a product of tiles by other lanes than 32");
+    const auto put = [&](std::array<double, 16>& row, size_t cell, Scalar value) {
+      const auto bits = static_cast<uint32_t>(value.i);
+      if (type == DType::F32) row[cell] = std::bit_cast<float>(bits & 0xffffe000u);
+      else
+        for (size_t h = 0; h < 2; ++h) row[2 * cell + h] = type == DType::F16 ? ir::f16_value(static_cast<uint16_t>(bits >> 16 * h)) : ir::bf16_value(static_cast<uint16_t>(bits >> 16 * h));
+    };
+    each_lane([&] {
+      run(n.tape);
+      if (stopped()) return;
+      const auto lane = static_cast<size_t>(memory_.lane());
+      Tile& tile = tiles[lane / kMmaLanes];
+      const size_t g = lane % kMmaLanes / 4, t = lane % 4;
+      const auto c = values_.root(n.tape, 0), a = values_.root(n.tape, 1), b = values_.root(n.tape, 2);
+      for (size_t k = 0; k < 4; ++k) tile.sums[g + k / 2 * 8][2 * t + k % 2] = c[k].f;
+      for (size_t k = 0; k < 4; ++k) put(tile.a[g + k % 2 * 8], t + k / 2 * 4, a[k]);
+      for (size_t k = 0; k < 2; ++k) put(tile.b[g], t + k * 4, b[k]);
+    });
+    if (stopped()) return;
+    for (Tile& tile : tiles)
+      for (size_t r = 0; r < 16; ++r)
+        for (size_t c = 0; c < 8; ++c) {
+          for (size_t k = 0; k < (type == DType::F32 ? 8u : 16u); ++k) tile.sums[r][c] += tile.a[r][k] * tile.b[c][k];
+          tile.sums[r][c] = static_cast<float>(tile.sums[r][c]);
+        }
+    each_lane([&] {
+      const auto lane = static_cast<size_t>(memory_.lane());
+      const Tile& tile = tiles[lane / kMmaLanes];
+      std::array<Scalar, 4> sums{};
+      for (size_t k = 0; k < 4; ++k) sums[k].f = tile.sums[lane % kMmaLanes / 4 + k / 2 * 8][2 * (lane % 4) + k % 2];
+      values_.bind(n.var, sums);
+    });
+  }
+
   // What all lanes say of a statement that holds a barrier.
   int64_t agreed(const Tape& tape, size_t root = 0) {
     std::optional<int64_t> all;
@@ -141,6 +186,7 @@ class Interpreter {
     switch (n.s->kind) {
       case StmtKind::Barrier: return memory_.barrier();
       case StmtKind::FoldLanes: return fold(n);
+      case StmtKind::Mma: return multiply(n);
       case StmtKind::If: return together(agreed(n.tape) ? n.body : n.orelse);
       case StmtKind::For: {
         const int64_t begin = agreed(n.tape, 0), end = agreed(n.tape, 1);
@@ -210,7 +256,7 @@ class Interpreter {
       case StmtKind::If: return block(integer(n.tape) ? n.body : n.orelse);
       case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: return values_.bind(n.var, values_.root(n.tape, 0));
       case StmtKind::Store: return store(n);
-      case StmtKind::Barrier: case StmtKind::FoldLanes: return failure_.fail("a barrier outside of lanes");
+      case StmtKind::Barrier: case StmtKind::FoldLanes: case StmtKind::Mma: return failure_.fail("a barrier outside of lanes");
       case StmtKind::Prefetch: return;
       case StmtKind::Fault:
         for (const Scalar& lane : values_.root(n.tape, 0))

@@ -291,6 +291,14 @@ class Parser {
       expect("of");
       s->value = expr();
       if (accept("width")) s->step = index_number();
+    } else if (accept("mma")) {
+      s->kind = StmtKind::Mma;
+      s->var = var(Type{DType::I64, 1});
+      expect("=");
+      s->factors = dtype(token_);
+      next();
+      s->value = expr();
+      s->index = {expr(), expr()};
     } else if (accept("store")) {
       s->kind = StmtKind::Store;
       s->array = index_number();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "packager/lower/device/device_product.h"
+#include "packager/lower/device/device_mma.h"
 
 namespace mlc::lower {
 
@@ -38,10 +38,15 @@ class DeviceProducts {
     if (few ? folded < kLeastSliced : smaller < kLeastSides || folded < kLeastDepth) return std::nullopt;
     Schedules s;
     find_space(s.space, few);
-    if (few) s.ranked.push_back(slices());
-    else tiles(s.ranked);
+    if (few) {
+      s.ranked.push_back(slices());
+    } else {
+      if (!mma_.empty()) s.ranked = mma_schedules(p_, base_, mma_);
+      tiles(s.ranked);
+    }
     s.build = [&job = job_, &nest = n_, p = p_, few](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
       DeviceProduct walked = p;
+      if (is_mma(how)) return mma_stage(job, nest, k, walked, how);
       return few ? slices_stage(job, nest, k, walked, how) : tile_stage(job, nest, k, walked, how);
     };
     return s;
@@ -70,6 +75,8 @@ class DeviceProducts {
     space.block = few ? kSliceLanes : kTileLanes;
     space.shared_bytes = kDeviceShared;
     space.instructions = {instruction()};
+    if (!few) mma_ = mma_instruction(job_, p_);
+    if (!mma_.empty()) space.instructions.push_back(mma_);
     if (few) space.tile_rows = few_of(p_.rows);
     else space.places = {"sums"};
     const auto add = [&](const ir::Dim* d, bool reduces) {
@@ -157,6 +164,7 @@ class DeviceProducts {
   Facts facts_;
   DimNames names_;
   schedule::Schedule base_;
+  std::string mma_;  // the instruction of tensor cores; empty: there is none for this product
 };
 
 }  // namespace

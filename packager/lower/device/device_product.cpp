@@ -187,7 +187,7 @@ const Expr* ProductStage::element(const Side& side, const Reached& at, const Exp
     }
     value = s_.value(o.factor, guard);
     const Expr* counts = s_.both(guard, exists);
-    value = k_.b.let(counts ? ctx_.select(counts, value, zero()) : value);
+    value = k_.b.let(counts ? ctx_.select(counts, value, value->type.dtype == p_.sum() ? zero() : ctx_.number(0, value->type.dtype)) : value);
   });
   return value;
 }

@@ -166,6 +166,7 @@ class ProcLowering {
       case StmtKind::Fault: k_.b.fault(value(s.cond), s.fault); return;
       case StmtKind::Barrier:
       case StmtKind::FoldLanes:
+      case StmtKind::Mma:
       case StmtKind::Prefetch: return;
     }
   }

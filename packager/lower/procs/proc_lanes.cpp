@@ -121,6 +121,7 @@ void LaneLoop::stmt(const Stmt& s) {
     case StmtKind::For: return inner_loop(s);
     case StmtKind::Barrier:
     case StmtKind::FoldLanes:
+    case StmtKind::Mma:
     case StmtKind::Prefetch: return;
     case StmtKind::While:
     case StmtKind::Fault: return s_.fail("a statement that does not run in lanes");

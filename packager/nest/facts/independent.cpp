@@ -104,6 +104,7 @@ class Analysis {
         return access(s.array, s.index, true);
       case StmtKind::Barrier:
       case StmtKind::FoldLanes:
+      case StmtKind::Mma:
       case StmtKind::Prefetch: return;
       case StmtKind::While: case StmtKind::Fault: ok_ = false; return;
     }

@@ -113,8 +113,8 @@ class Program {
  public:
   virtual ~Program() = default;
   virtual uint32_t num_registers() const = 0;  // of a lane, 64 bits each; all zero before the first step
-  // Executes the instruction at `pc` for these lanes, in ascending order. Of each it must call exactly one of Block's go_to, finish
-  // and wait, or fail for all.
+  // Executes the instruction at `pc` for these lanes, in ascending order. Of each it must call exactly one of Block's go_to, finish,
+  // hold and wait, or fail for all.
   virtual void step(Block& block, uint32_t pc, std::span<const uint32_t> lanes) = 0;
 };
 
@@ -134,6 +134,10 @@ class Block {
   // What the lane does next.
   void go_to(uint32_t lane, uint32_t pc) { pc_[lane] = pc; }
   void finish(uint32_t lane) { state_[lane] = State::Finished; }
+  // It stays at this pc until `resume`: lanes that do something together wait for each other.
+  void hold(uint32_t lane) { state_[lane] = State::Held; }
+  bool is_held(uint32_t lane, uint32_t pc) const { return state_[lane] == State::Held && pc_[lane] == pc; }
+  void resume(uint32_t lane, uint32_t pc) { state_[lane] = State::Running, pc_[lane] = pc; }
   void wait(uint32_t lane, uint32_t pc_behind) { state_[lane] = State::Waiting, pc_[lane] = pc_behind; }
 
   // `size` is 1, 2, 4 or 8; false, and the run fails, if the access is wrong.
@@ -190,7 +194,7 @@ class Block {
 
  private:
   friend std::string run(Program& program, Memory& memory, const Launch& launch);
-  enum class State : uint8_t { Running, Waiting, Finished };
+  enum class State : uint8_t { Running, Held, Waiting, Finished };
 
   void begin(Program& program, std::array<uint32_t, 3> index, uint32_t number) {
     index_ = index, number_ = number, epoch_ = 0, num_registers_ = program.num_registers();
@@ -242,6 +246,8 @@ class Block {
 
   // All lanes wait or are at their end.
   bool release() {
+    for (uint32_t k = 0; k < launch_.lanes; ++k)
+      if (state_[k] == State::Held) return now_ = pc_[k], fail(k, "waits for lanes that never come, to do something together"), false;
     uint32_t waiting = 0, first = 0;
     for (uint32_t k = launch_.lanes; k-- > 0;)
       if (state_[k] == State::Waiting) ++waiting, first = k;

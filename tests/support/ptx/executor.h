@@ -13,6 +13,7 @@
 
 #include "targets/ptx/parse.h"
 #include "tests/support/lanes/lanes.h"
+#include "tests/support/ptx/mma.h"
 #include "tests/support/ptx/values.h"
 
 namespace mlc::testing::ptx {
@@ -30,6 +31,7 @@ class Executor final : public lanes::Program {
   void step(lanes::Block& block, uint32_t pc, std::span<const uint32_t> lanes) override {
     const Step& s = code_[pc];
     if (s.in->op->parts[0] == "shfl") return shuffle(block, s, pc, lanes);
+    if (s.is_mma) return multiply(block, s, pc, lanes);
     for (const uint32_t lane : lanes) {
       if (block.failed()) return;
       const std::span<uint64_t> regs = block.registers(lane);
@@ -56,7 +58,7 @@ class Executor final : public lanes::Program {
     ValueType type, first_type;
     std::string_view how;  // a modifier: "lt", "rzi"
     unsigned vector = 1;   // ld, st
-    bool is_pack = false, is_unpack = false;
+    bool is_mma = false;   // lanes of a warp do it together
   };
 
   static unsigned bits_of_class(targets::ptx::RegClass c) {
@@ -119,6 +121,33 @@ class Executor final : public lanes::Program {
   void branch(const At& at) { at.block.go_to(at.lane, at.s.in->operands[0].number); }
   void finish(const At& at) { at.block.finish(at.lane); }
   void barrier(const At& at) { at.block.wait(at.lane, at.pc + 1); }
+
+  // Lanes of a warp wait until all of them are there.
+  void multiply(lanes::Block& block, const Step& s, uint32_t pc, std::span<const uint32_t> lanes) {
+    if (block.launch().lanes % 32 != 0) return block.fail(lanes[0], "mma by a warp of fewer lanes than 32");
+    for (const uint32_t lane : lanes) {
+      block.hold(lane);
+      const uint32_t first = lane / 32 * 32;
+      bool all = true;
+      for (uint32_t k = 0; k < 32; ++k) all = all && block.is_held(first + k, pc);
+      if (all) multiply(block, s, pc, first);
+    }
+  }
+  void multiply(lanes::Block& block, const Step& s, uint32_t pc, uint32_t first) {
+    const auto& operands = s.in->operands;
+    std::array<MmaLane, 32> warp;
+    for (uint32_t k = 0; k < 32; ++k) {
+      const std::span<uint64_t> regs = block.registers(first + k);
+      for (size_t r = 0; r < 4; ++r) warp[k].a[r] = uint32_t(regs[operands[4 + r].number]);
+      for (size_t r = 0; r < 2; ++r) warp[k].b[r] = uint32_t(regs[operands[8 + r].number]);
+      for (size_t r = 0; r < 4; ++r) warp[k].c[r] = as_f32(regs[operands[10 + r].number]);
+    }
+    mma(s.in->op->parts[s.in->op->parts.size() - 2], warp);
+    for (uint32_t k = 0; k < 32; ++k) {
+      for (size_t r = 0; r < 4; ++r) block.registers(first + k)[operands[r].number] = bits_of(warp[k].c[r]);
+      block.resume(first + k, pc + 1);
+    }
+  }
 
   void load_param(const At& at) {
     const Operand& from = at.s.in->operands[1];
@@ -191,6 +220,8 @@ inline Executor::Step Executor::decode(const targets::ptx::Instruction& i) {
   } else if (name == "shfl") {  // of all lanes at once
   } else if (name == "atom") {
     s.run = &Executor::compare_and_swap;
+  } else if (name == "mma") {
+    s.is_mma = true;
   } else if (is_braced(i)) {
     s.run = &Executor::pack;
   } else {

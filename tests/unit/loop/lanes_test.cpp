@@ -188,3 +188,35 @@ TEST_CASE("arrays of a lane are its own, and memory of a block holds nothing of 
   constexpr auto poison = static_cast<int32_t>(0xA5A5A5A5u);
   CHECK(r.y == std::vector<int32_t>{poison, 20, 30, 40, poison, 60, 70, 80});
 }
+
+TEST_CASE("lanes of a warp multiply a tile whose cells they hold together") {
+  const auto warp = [](const std::string& body, int lanes = 32, const char* type = "f32") {
+    return "kernel \"k\" tiles 1 block " + std::to_string(lanes) + " range %0 %1 {\n  param \"a\" u32 array 0\n  param \"b\" u32 array 1\n  param \"y\" f32 out array 2\n" +
+           "  for %2 = %0 .. %1 step 1 {\n    lanes %3 = 0 .. " + std::to_string(lanes) + " step 1 {\n" + body + "      mma %5.f32x4 = " + type +
+           " (splat.f32x4 f32:0x1p0) (load.u32x4 0 (mul %3 4)) (load.u32x2 1 (mul %3 2))\n      store 2 [(mul %3 4)] %5\n    }\n  }\n}\n";
+  };
+  CHECK(refused(warp("")) == "");
+  CHECK(refused(warp("", 16)).find("by a block of 16 lanes") != std::string::npos);
+  CHECK(refused(warp("", 32, "i8")).find("another type") != std::string::npos);
+  ir::Context ctx, other;
+  const loop::Kernel k = parsed(ctx, warp(""));
+  const std::string printed = loop::to_string(k);
+  CHECK(loop::to_string(parsed(other, printed)) == printed);
+  // a[r][c] = r + c/4 and b[c][n] = 1 for c = n: sums of row r are 1 + r, a quarter more in each column.
+  std::vector<float> a(128), b(64), y(128);
+  for (size_t lane = 0; lane < 32; ++lane) {
+    const size_t g = lane / 4, t = lane % 4;
+    a[4 * lane] = float(g) + float(t) / 4, a[4 * lane + 1] = float(g + 8) + float(t) / 4;
+    a[4 * lane + 2] = float(g) + float(t + 4) / 4, a[4 * lane + 3] = float(g + 8) + float(t + 4) / 4;
+    b[2 * lane] = t == g, b[2 * lane + 1] = t + 4 == g;
+  }
+  loop::Run run;
+  run.buffers = {std::as_writable_bytes(std::span(a)), std::as_writable_bytes(std::span(b)), std::as_writable_bytes(std::span(y))};
+  run.value = [](const ir::Sym*) { return std::nullopt; };
+  const auto result = loop::interpret(k, run);
+  CHECK((result.ok() ? "" : result.status().message) == "");
+  bool equal = true;
+  for (size_t lane = 0; lane < 32; ++lane)
+    for (size_t i = 0; i < 4; ++i) equal = equal && y[4 * lane + i] == 1 + float(lane / 4 + i / 2 * 8) + float(2 * (lane % 4) + i % 2) / 4;
+  CHECK(equal);
+}

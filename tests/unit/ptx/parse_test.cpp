@@ -136,6 +136,29 @@ TEST_CASE("the executor knows every opcode of the table") {
   CHECK(seen.size() > 100);
 }
 
+TEST_CASE("products of a warp take as many registers as their fragments, and all lanes of it") {
+  const std::string mma = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 ";
+  const std::string sums = "{%f0, %f1, %f2, %f3}", a = "{%r0, %r1, %r2, %r3}", b = "{%r0, %r1}";
+  CHECK(taken(mma + sums + ", " + a + ", " + b + ", " + sums + ";\n"));
+  CHECK(taken("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 " + sums + ", " + a + ", " + b + ", " + sums + ";\n"));
+  CHECK(refusal(entry(mma + sums + ", " + b + ", " + b + ", " + sums + ";\n")).find("other operands") != std::string::npos);
+  CHECK(refusal(entry(mma + sums + ", " + sums + ", " + b + ", " + sums + ";\n")).find("other operands") != std::string::npos);
+  CHECK(refusal(entry("@%p1 " + mma + sums + ", " + a + ", " + b + ", " + sums + ";\n")).find("under a predicate") != std::string::npos);
+  CHECK(refusal(entry("mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32 " + sums + ", " + a + ", " + b + ", " + sums + ";\n")).find("no opcode") != std::string::npos);
+  // Half of a warp goes another way round: it is waited for. Where it never comes, the executor says so.
+  const std::string apart = "mov.u32 %r1, %tid.x;\nsetp.lt.s32 %p1, %r1, 16;\nmov.f32 %f0, 0f3F800000;\nmov.u32 %r0, 0;\n@%p1 bra $L_far;\n";
+  const std::string product = "$L_mma:\n" + mma + sums + ", {%r0, %r0, %r0, %r0}, {%r0, %r0}, {%f0, %f0, %f0, %f0};\nret;\n";
+  for (const bool comes : {true, false}) {
+    const auto image = parse(entry(apart + product + "$L_far:\n" + (comes ? "bra $L_mma;\n" : "")));
+    REQUIRE_MESSAGE(image.ok(), image.status().text());
+    testing::lanes::Memory memory;
+    testing::ptx::Executor program(image->entries[0], {0, 0});
+    REQUIRE(program.error().empty());
+    const std::string wrong = testing::lanes::run(program, memory, {.lanes = 32});
+    CHECK((comes ? wrong.empty() : wrong.find("never come") != std::string::npos));
+  }
+}
+
 TEST_CASE("an instruction that came later than the target is named") {
   const std::string text = entry("min.NaN.f32 %f1, %f2, %f3;\n");
   const auto image = parse(text);

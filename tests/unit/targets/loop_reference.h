@@ -201,6 +201,7 @@ class Reference {
       }
       case loop::StmtKind::Barrier:
       case loop::StmtKind::FoldLanes:
+      case loop::StmtKind::Mma:
       case loop::StmtKind::Prefetch: return 0;
       case loop::StmtKind::Fault:
         for (const Lane& l : eval(s.cond)) if (l.i) return s.fault;

@@ -1,0 +1,380 @@
+// A tile of a product on tensor cores (loop::StmtKind::Mma): 4 or 8 warps, two of them along the rows, each with its part of the sums.
+//
+//   for the points of the outer folded dims
+//     each lane brings some chunks of rows and columns to shared memory
+//     for pieces of the depth
+//       loads of the next piece begin
+//       each warp multiplies its rows by its columns
+//       what was loaded goes to the other half of the memory, barrier
+//   16 rows of each warp after the other: sums to shared memory, from where neighbouring lanes write neighbouring columns
+//
+// All is cells of 32 bits: an f32, or two neighbours along the depth of f16 or bf16. A piece is 16 cells deep, four chunks of four. Chunk c
+// of row r lies at 4r + (c xor r/2 mod 4): eight lanes that read two rows, or one chunk of eight rows, meet in no bank, and so do
+// lanes that write them. A lane reads chunk t of its rows and columns, one load of 16 bytes for two steps of the instruction: where that
+// takes cells t and t + 4 of one step, it gets 4t and 4t + 1, then 4t + 2 and 4t + 3. Both factors are permuted alike.
+//
+// f32 is three products of tf32: a = high + low, high the bits that tf32 has, low exact in f32 and cut by the instruction. The smallest
+// products are added first. Tensor cores cut sums instead of rounding them: those of a piece begin at zero and are added to all others by
+// an addition of f32, so that the error does not grow with the depth.
+#include <algorithm>
+#include <cmath>
+
+#include "packager/lower/device/device_mma.h"
+
+namespace mlc::lower {
+
+using ir::Expr;
+using ir::Op;
+
+namespace {
+
+constexpr int64_t kCellsOfChunk = 4, kRowChunks = 4;     // cells of a chunk; chunks of a row in a piece
+constexpr int64_t kWarpLanes = 32, kWarpRows = 2;   // lanes; warps along the rows of a block
+constexpr int64_t kMmaRows = 16, kMmaColumns = 8;
+constexpr int64_t kPadOfSums = 8;                    // behind each row of sums in memory: four rows meet in no bank
+constexpr uint32_t kHighBits = 0xffffe000;     // of an f32 that tf32 has
+constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32;
+constexpr double kMmaLoadCost = 16;               // of an element that a block brings, beside a product
+constexpr double kMmaBlocks = 256;                // at once: fewer leave parts of a device idle
+constexpr double kMostMmaWaste = 1.25;            // steps of a piece beside those that exist
+
+// The type of factors that are taken as they are; F32: they are computed in f32 first.
+DType factors_of(const DeviceProduct& p) {
+  const auto loaded = [](const nest::Operand& o) { return o.is_plain() && o.factor->op == Op::Cast && o.factor->args[0] == o.load ? o.load->type.dtype : DType::F32; };
+  const DType t = loaded(p.rows.factor);
+  return t == loaded(p.columns.factor) && (t == DType::F16 || t == DType::BF16) ? t : DType::F32;
+}
+
+// Whether tf32 holds all its values.
+bool is_short(const nest::Operand& o) {
+  const DType t = o.load->type.dtype;
+  return o.is_plain() && o.factor->op == Op::Cast && o.factor->args[0] == o.load && (t == DType::F16 || t == DType::BF16 || bits_of(t) <= 8);
+}
+
+int64_t cell_values(DType factors) { return factors == DType::F32 ? 1 : 2; }
+
+class ProductMma final : public ProductStage {
+ public:
+  ProductMma(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how)
+      : ProductStage(job, nest, k, p, how), factors_(factors_of(p)), values_(cell_values(factors_)), lanes_(how.block) {
+    init(rows_, p_.rows, how_.tile.rows, how_.tile.rows / kWarpRows, 0);
+    init(columns_, p_.columns, how_.tile.columns, how_.tile.columns / (lanes_ / kWarpLanes / kWarpRows), how_.tile.rows * kRowChunks);
+    for (Part* part : {&columns_, &rows_}) {
+      grid.push_back(ctx_.ceildiv(part->side->points, ctx_.integer(part->size)));
+      if (factors_ != DType::F32) part->side->factor.factor = part->side->factor.load;
+    }
+    piece_ = (rows_.size + columns_.size) * kRowChunks;
+    const int64_t sums = kWarpRows * kMmaRows * (columns_.size + kPadOfSums);
+    memory_ = k_.shared("tile", DType::U32, std::max(2 * piece_ * kCellsOfChunk, sums));
+  }
+
+ private:
+  // A chunk that a lane brings in each piece.
+  struct Brought {
+    std::vector<const Expr*> at;     // of its row or column, along the dims of the side
+    const Expr *chunk = nullptr, *place = nullptr;  // of the piece; in memory, in chunks
+    Reached reached;
+  };
+  // Rows or columns of the block.
+  struct Part {
+    Side* side = nullptr;
+    int64_t size = 0, of_warp = 0, begin = 0;   // begin: in memory, in chunks
+    bool is_short = false;                      // tf32 holds the factor
+    const Expr* chunks = nullptr;               // where the depth begins, counted in chunks, if each is a load; null: it is not
+    const Expr *first = nullptr, *place = nullptr;  // of the block; where this lane's chunk of the first row of its warp lies
+    std::vector<Brought> brought;
+  };
+
+  void init(Part& part, Side& side, int64_t size, int64_t of_warp, int64_t begin) {
+    part.side = &side, part.size = size, part.of_warp = of_warp, part.begin = begin;
+    part.is_short = is_short(side.factor);
+  }
+
+  const Expr* number(int64_t n) { return ctx_.integer(n); }
+  const Expr* at_chunk(const Expr* row, const Expr* chunk) {
+    const Expr* turned = ctx_.binary(Op::BitXor, chunk, ctx_.floormod(ctx_.floordiv(row, number(2)), number(kRowChunks)));
+    return ctx_.add(ctx_.mul(row, number(kRowChunks)), turned);
+  }
+
+  void part(const std::vector<Range>&) override {}
+
+  void block(const std::vector<const Expr*>& at, const Expr* lane) override {
+    bind_batch(at);
+    columns_.first = k_.b.let(ctx_.mul(at[p_.batch.size()], number(columns_.size)));
+    rows_.first = k_.b.let(ctx_.mul(at[p_.batch.size() + 1], number(rows_.size)));
+    const Expr* warp = k_.b.let(ctx_.floordiv(lane, number(kWarpLanes)));
+    warp_row_ = k_.b.let(ctx_.floormod(warp, number(kWarpRows))), warp_column_ = k_.b.let(ctx_.floordiv(warp, number(kWarpRows)));
+    group_ = k_.b.let(ctx_.floordiv(ctx_.floormod(lane, number(kWarpLanes)), number(kRowChunks))), in_group_ = k_.b.let(ctx_.floormod(lane, number(kRowChunks)));
+    for (Part* part : {&rows_, &columns_}) {
+      const Expr* of_warp = ctx_.mul(part == &rows_ ? warp_row_ : warp_column_, number(part->of_warp * kRowChunks));
+      part->place = k_.b.let(ctx_.add(ctx_.add(of_warp, number(part->begin)), at_chunk(group_, in_group_)));
+      share_bringing(*part, lane);
+    }
+    for (int64_t k = 0; k < tiles(rows_, kMmaRows) * tiles(columns_, kMmaColumns); ++k) sums_.push_back(k_.b.local(zero(4)));
+    s_.scoped([&] { over_outer([&] { add_products(); }); });
+    for (int64_t m = 0; m < tiles(rows_, kMmaRows); ++m) finish_rows(m, lane);
+  }
+
+  static int64_t tiles(const Part& part, int64_t size) { return part.of_warp / size; }
+
+  // Neighbouring lanes bring what lies side by side in memory: chunks of a row, or rows of a chunk.
+  void share_bringing(Part& part, const Expr* lane) {
+    const Expr* leaf[] = {ctx_.dim(p_.depth.back())};
+    const auto linear = ir::linear_in(ctx_, part.side->factor.load->args[0], leaf);
+    const bool along_depth = linear && linear->coefficients[0]->is_int(1);
+    if (along_depth && are_loads(part, *linear)) part.chunks = ctx_.floordiv(linear->rest, number(kCellsOfChunk * values_));
+    for (int64_t k = 0; k < part.size * kRowChunks / lanes_; ++k) {
+      const Expr* turn = ctx_.add(lane, number(k * lanes_));
+      const Expr* row = k_.b.let(along_depth ? ctx_.floordiv(turn, number(kRowChunks)) : ctx_.floormod(turn, number(part.size)));
+      Brought one;
+      one.chunk = k_.b.let(along_depth ? ctx_.floormod(turn, number(kRowChunks)) : ctx_.floordiv(turn, number(part.size)));
+      one.place = k_.b.let(ctx_.add(at_chunk(row, one.chunk), number(part.begin)));
+      std::vector<const Expr*> extents;
+      for (const ir::Dim* d : part.side->dims) extents.push_back(d->extent);
+      one.at = k_.decoded(existing(*part.side, ctx_.add(part.first, row), part.size), extents);
+      part.brought.push_back(std::move(one));
+    }
+  }
+
+  // Whether chunks lie in memory as they are wanted, at multiples of their size.
+  bool are_loads(const Part& part, const ir::Linear& linear) {
+    const nest::Operand& o = part.side->factor;
+    if (p_.depth.size() != 1 || o.factor != o.load || !o.is_plain() || s_.facts.needs_guard(o.load->args[0])) return false;
+    for (const Expr* term : part.side->terms)
+      if (s_.facts.depends(term, p_.depth[0])) return false;
+    const int64_t values = kCellsOfChunk * values_;
+    return ir::divisor_of(linear.rest) % values == 0 && ir::divisor_of(p_.depth_points) % values == 0;
+  }
+
+  void with_brought(const Part& part, const Brought& one, const std::function<void()>& body) {
+    s_.scoped([&] {
+      for (size_t d = 0; d < part.side->dims.size(); ++d) s_.bind(part.side->dims[d], one.at[d]);
+      body();
+    });
+  }
+
+  void add_products() {
+    for (Part* part : {&rows_, &columns_})
+      for (Brought& one : part->brought) with_brought(*part, one, [&] {
+          one.reached = reach(*part->side);
+          if (part->chunks) one.reached.base = k_.b.let(s_.value(part->chunks));
+        });
+    const Expr *depth = p_.depth_points, *half = number(piece_);
+    const int64_t step = how_.tile.depth;
+    k_.b.with_if(ctx_.binary(Op::Lt, number(0), depth), [&] {
+      std::vector<const Expr*> cells;
+      each_brought([&](const Part& part, const Brought& one) { cells.push_back(k_.b.local(bring(part, one, number(0)))); });
+      store(cells, number(0));
+      k_.b.append(loop::StmtKind::Barrier);
+      k_.b.with_for(number(0), depth, step, [&](const Expr* first) {
+        const Expr* mine = k_.b.let(ctx_.mul(ctx_.floormod(ctx_.floordiv(first, number(step)), number(2)), half));
+        const Expr* next = k_.b.let(ctx_.add(first, number(step)));
+        k_.b.with_if(ctx_.binary(Op::Lt, next, depth), [&] {
+          size_t k = 0;
+          each_brought([&](const Part& part, const Brought& one) { k_.b.assign(cells[k++], bring(part, one, next)); });
+        });
+        multiply(mine);
+        store(cells, k_.b.let(ctx_.sub(half, mine)));  // behind the last piece: something, which is not read
+        k_.b.append(loop::StmtKind::Barrier);
+      });
+    });
+  }
+
+  void each_brought(const std::function<void(const Part&, const Brought&)>& body) {
+    for (const Part* part : {&rows_, &columns_})
+      for (const Brought& one : part->brought) body(*part, one);
+  }
+
+  void store(const std::vector<const Expr*>& cells, const Expr* buffer) {
+    size_t k = 0;
+    each_brought([&](const Part&, const Brought& one) { k_.b.store(memory_, ctx_.mul(ctx_.add(one.place, buffer), number(kCellsOfChunk)), cells[k++]); });
+  }
+
+  // The cells of a chunk of the piece that begins at `first`, zero where the depth has ended.
+  const Expr* bring(const Part& part, const Brought& one, const Expr* first) {
+    const int64_t values = kCellsOfChunk * values_;
+    const int64_t known = ir::divisor_of(p_.depth_points);
+    if (part.chunks) return load(part, one, first);
+    const bool whole = known % how_.tile.depth == 0;
+    std::vector<const Expr*> cells;
+    with_brought(part, one, [&] {
+      const Expr* begin = k_.b.let(ctx_.add(first, ctx_.mul(one.chunk, number(values))));
+      const Expr* together = !whole && known % values == 0 ? k_.b.let(ctx_.binary(Op::Lt, begin, p_.depth_points)) : nullptr;
+      const auto value = [&](int64_t k) {
+        const Expr* at = k_.b.let(ctx_.add(begin, number(k)));
+        const Expr* exists = whole || together ? together : k_.b.let(ctx_.binary(Op::Lt, at, p_.depth_points));
+        return element(*part.side, one.reached, at, exists);
+      };
+      for (int64_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(cell(value, c));
+    });
+    return loop::widen(ctx_, std::move(cells));
+  }
+
+  const Expr* load(const Part& part, const Brought& one, const Expr* first) {
+    const int64_t values = kCellsOfChunk * values_;
+    const Expr* begin = k_.b.let(ctx_.add(ctx_.floordiv(first, number(values)), one.chunk));
+    const Expr* index = ctx_.mul(k_.b.let(ctx_.add(one.reached.base, begin)), number(values));
+    const bool whole = ir::divisor_of(p_.depth_points) % how_.tile.depth == 0;
+    const Expr* exists = whole ? nullptr : ctx_.binary(Op::Lt, begin, ctx_.floordiv(p_.depth_points, number(values)));
+    const nest::Operand& o = part.side->factor;
+    const auto chunk = [&] {
+      std::vector<const Expr*> loads, cells;
+      for (int64_t k = 0; k < values_; ++k) loads.push_back(k_.b.let(loop::vec_load(ctx_, o.load->array, {o.load->type.dtype, kCellsOfChunk}, ctx_.add(index, number(k * kCellsOfChunk)))));
+      const auto value = [&](int64_t k) { return of(loads[static_cast<size_t>(k / kCellsOfChunk)], static_cast<unsigned>(k % kCellsOfChunk)); };
+      for (int64_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(cell(value, c));
+      return loop::widen(ctx_, std::move(cells));
+    };
+    const Expr* needed = s_.both(one.reached.guard, exists);
+    if (!needed) return chunk();
+    const Expr* cells = k_.b.local(loop::splat(ctx_, ctx_.integer(0, DType::U32), kCellsOfChunk));
+    k_.b.with_if(needed, [&] { k_.b.assign(cells, chunk()); });
+    return cells;
+  }
+
+  const Expr* cell(const std::function<const Expr*(int64_t)>& value, int64_t c) {
+    if (factors_ == DType::F32) return ctx_.convert(Op::Bitcast, {DType::U32, 1}, value(c));
+    const auto bits = [&](const Expr* v) { return ctx_.cast(DType::U32, ctx_.convert(Op::Bitcast, {DType::U16, 1}, v)); };
+    const Expr *low = bits(value(2 * c)), *high = bits(value(2 * c + 1));
+    return ctx_.binary(Op::BitOr, low, ctx_.binary(Op::Shl, high, ctx_.integer(16, DType::U32)));
+  }
+
+  // The chunk of this lane in the row `row` of its warp's.
+  const Expr* chunk_at(const Part& part, const Expr* buffer, int64_t row) {
+    const Expr* place = ctx_.add(ctx_.add(part.place, buffer), number(row * kRowChunks));
+    return k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, kCellsOfChunk}, ctx_.mul(place, number(kCellsOfChunk))));
+  }
+
+  struct Halves {
+    const Expr *high = nullptr, *low = nullptr;  // null: there is none
+  };
+  Halves halves(const Expr* chunk, bool is_short) {
+    if (factors_ != DType::F32 || is_short) return {chunk, nullptr};
+    const auto as = [&](DType t, const Expr* v) { return loop::vec_convert(ctx_, Op::Bitcast, t, v); };
+    const Expr* mask = loop::splat(ctx_, ctx_.integer(kHighBits, DType::U32), kCellsOfChunk);
+    const Expr* high = k_.b.let(loop::vec_binary(ctx_, Op::BitAnd, chunk, mask));
+    return {high, k_.b.let(as(DType::U32, loop::vec_binary(ctx_, Op::Sub, as(DType::F32, chunk), as(DType::F32, high))))};
+  }
+
+  // All sums of this lane, of the piece in `buffer`.
+  void multiply(const Expr* buffer) {
+    const int64_t num_columns = tiles(columns_, kMmaColumns);
+    std::vector<Halves> b;
+    for (int64_t n = 0; n < num_columns; ++n) b.push_back(halves(chunk_at(columns_, buffer, n * kMmaColumns), columns_.is_short));
+    for (int64_t m = 0; m < tiles(rows_, kMmaRows); ++m) {
+      const Halves upper = halves(chunk_at(rows_, buffer, m * kMmaRows), rows_.is_short), lower = halves(chunk_at(rows_, buffer, m * kMmaRows + kMmaRows / 2), rows_.is_short);
+      std::vector<const Expr*> sums;  // of this piece
+      for (int64_t n = 0; n < num_columns; ++n) sums.push_back(factors_ == DType::F32 ? zero(4) : sums_[static_cast<size_t>(m * num_columns + n)]);
+      for (unsigned step = 0; step < 2; ++step) {
+        const auto rows = [&](const Expr* up, const Expr* down) { return k_.b.let(loop::widen(ctx_, {of(up, 2 * step), of(down, 2 * step), of(up, 2 * step + 1), of(down, 2 * step + 1)})); };
+        const Expr *high = rows(upper.high, lower.high), *low = upper.low ? rows(upper.low, lower.low) : nullptr;
+        const auto add = [&](const Expr* a, const Expr* Halves::*half) {
+          if (!a) return;
+          for (size_t n = 0; n < b.size(); ++n)
+            if (const Expr* c = b[n].*half) sums[n] = k_.b.mma(factors_, sums[n], a, loop::widen(ctx_, {of(c, 2 * step), of(c, 2 * step + 1)}));
+        };
+        add(low, &Halves::high);
+        add(high, &Halves::low);
+        add(high, &Halves::high);
+      }
+      for (int64_t n = 0; n < num_columns; ++n) {
+        const Expr* sum = sums_[static_cast<size_t>(m * num_columns + n)];
+        const Expr* piece = sums[static_cast<size_t>(n)];
+        k_.b.assign(sum, factors_ == DType::F32 ? loop::vec_binary(ctx_, Op::Add, sum, piece) : piece);
+      }
+    }
+  }
+
+  const Expr* of(const Expr* v, unsigned lane) { return loop::extract(ctx_, v, lane); }
+
+  // Rows 16m .. 16m + 15 of each warp: sums go to memory, and neighbouring lanes finish neighbouring columns.
+  void finish_rows(int64_t m, const Expr* lane) {
+    const int64_t width = columns_.size + kPadOfSums, num_columns = tiles(columns_, kMmaColumns);
+    k_.b.append(loop::StmtKind::Barrier);
+    const Expr* row = ctx_.add(ctx_.mul(warp_row_, number(kMmaRows)), group_);
+    const Expr* pair = k_.b.let(ctx_.add(ctx_.mul(row, number(width / 2)), ctx_.add(ctx_.mul(warp_column_, number(columns_.of_warp / 2)), in_group_)));
+    for (int64_t n = 0; n < num_columns; ++n)
+      for (unsigned half = 0; half < 2; ++half) {
+        const Expr* sums = sums_[static_cast<size_t>(m * num_columns + n)];
+        const Expr* two = loop::widen(ctx_, {of(sums, 2 * half), of(sums, 2 * half + 1)});
+        const Expr* place = ctx_.add(pair, number(n * kMmaColumns / 2 + half * width * kMmaRows / 4));
+        k_.b.store(memory_, ctx_.mul(place, number(2)), loop::vec_convert(ctx_, Op::Bitcast, DType::U32, two));
+      }
+    k_.b.append(loop::StmtKind::Barrier);
+    const Expr* column = k_.b.let(ctx_.floormod(lane, number(columns_.size)));
+    const Expr* lane_row = k_.b.let(ctx_.floordiv(lane, number(columns_.size)));
+    at_point(columns_, column, [&] {
+      load_for_column();
+      k_.b.with_for(number(0), number(kWarpRows * kMmaRows), lanes_ / columns_.size, [&](const Expr* first) {
+        const Expr* stored = k_.b.let(ctx_.add(first, lane_row));
+        const Expr* warp = ctx_.mul(ctx_.floordiv(stored, number(kMmaRows)), number(rows_.of_warp));
+        at_point(rows_, ctx_.add(ctx_.add(warp, number(m * kMmaRows)), ctx_.floormod(stored, number(kMmaRows))), [&] {
+          const Expr* bits = loop::vec_load(ctx_, memory_, {DType::U32, 1}, ctx_.add(ctx_.mul(stored, number(width)), column));
+          finish(k_.b.let(ctx_.convert(Op::Bitcast, {DType::F32, 1}, bits)));
+        });
+      });
+    });
+  }
+
+  // Runs `body` where the point of the part exists, its dims bound.
+  void at_point(const Part& part, const Expr* in_block, const std::function<void()>& body) {
+    const Expr* point = k_.b.let(ctx_.add(part.first, in_block));
+    const auto there = [&] {
+      s_.scoped([&] {
+        bind_point(*part.side, point);
+        body();
+      });
+    };
+    if (ir::divisor_of(part.side->points) % part.size == 0) there();
+    else k_.b.with_if(ctx_.binary(Op::Lt, point, part.side->points), there);
+  }
+
+  const DType factors_;
+  const int64_t values_, lanes_;  // of the depth in a cell; of the block
+  Part rows_, columns_;
+  int64_t piece_ = 0;             // chunks
+  uint32_t memory_ = 0;
+  const Expr *warp_row_ = nullptr, *warp_column_ = nullptr, *group_ = nullptr, *in_group_ = nullptr;
+  std::vector<const Expr*> sums_;  // of a lane, four at once: 16 rows by 8 columns after the other
+};
+
+double whole_pieces(double steps, int64_t depth) { return std::ceil(steps / static_cast<double>(depth)) * static_cast<double>(depth); }
+
+// What a tile takes, for all blocks; as if there were many, if there are few.
+double mma_cost(const DeviceProduct& p, int64_t rows, int64_t columns) {
+  double blocks = std::ceil(estimate(p.rows.points) / static_cast<double>(rows)) * std::ceil(estimate(p.columns.points) / static_cast<double>(columns));
+  for (const ir::Dim* d : p.batch) blocks *= estimate(d->extent);
+  return std::max(blocks, kMmaBlocks) * static_cast<double>(rows * columns) * (1 + kMmaLoadCost * (1 / static_cast<double>(rows) + 1 / static_cast<double>(columns)));
+}
+
+}  // namespace
+
+std::string mma_instruction(const Job& job, const DeviceProduct& p) {
+  if (!job.target.has_mma || p.sum() != DType::F32) return {};
+  if (estimate(p.rows.points) < kLeastMmaSide || estimate(p.columns.points) < kLeastMmaSide || estimate(p.depth_points) < kLeastMmaDepth) return {};
+  return "mma." + std::string(name_of(factors_of(p)));
+}
+
+std::vector<schedule::Schedule> mma_schedules(const DeviceProduct& p, schedule::Schedule base, const std::string& instruction) {
+  base.instruction = instruction;
+  const int64_t depth = kCellsOfChunk * kRowChunks * cell_values(factors_of(p));
+  const double last = estimate(p.depth.back()->extent), all = estimate(p.depth_points);
+  const bool flat = p.depth.size() > 1 && whole_pieces(last, depth) > kMostMmaWaste * last && whole_pieces(all, depth) * last < whole_pieces(last, depth) * all;
+  std::vector<std::pair<double, schedule::Schedule>> costs;
+  for (const int64_t rows : {128, 64, 32})
+    for (const int64_t columns : {128, 64, 32}) {
+      schedule::Schedule s = base;
+      s.tile = {rows, columns, depth, 1, flat};
+      s.block = rows == 128 && columns == 128 ? 256 : 128;
+      costs.emplace_back(mma_cost(p, rows, columns), s);
+    }
+  std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<schedule::Schedule> ranked;
+  for (size_t k = 0; k < 3; ++k) ranked.push_back(costs[k].second);
+  return ranked;
+}
+
+StagePtr mma_stage(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how) {
+  return std::make_unique<ProductMma>(job, nest, k, p, how);
+}
+
+}  // namespace mlc::lower
