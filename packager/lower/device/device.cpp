@@ -145,9 +145,9 @@ class Splitting {
   Status cases(const DeviceProduct& p) {
     const std::vector<ProductCase> all = product_cases(job_, n_, p);
     const Expr *free = (p.rows.points->is_const() ? p.columns : p.rows).points, *one = ctx_.integer(1), *none = ctx_.integer(0);
-    int64_t fewer = 0;  // points have been taken care of
+    int64_t fewer = 0;  // points have been taken care of; none need no blocks, not even of slices
     for (const ProductCase& c : all) {
-      const Expr* is_case = fewer ? ctx_.binary(Op::Lt, ctx_.integer(fewer), free) : ctx_.boolean(true);
+      const Expr* is_case = ctx_.binary(Op::Lt, ctx_.integer(fewer), free);
       if (c.most) is_case = ctx_.logical_and(is_case, ctx_.binary(Op::Lt, free, ctx_.integer(c.most + 1)));
       FlatNest part = n_;
       part.product = c;
