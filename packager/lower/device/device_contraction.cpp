@@ -41,7 +41,7 @@ class DeviceProducts {
     if (few) {
       s.ranked.push_back(slices());
     } else {
-      if (!mma_.empty()) s.ranked = mma_schedules(p_, base_, mma_);
+      if (!mma_.empty()) s.ranked = mma_schedules(job_, p_, size_, base_, mma_);
       tiles(s.ranked);
     }
     s.build = [&job = job_, &nest = n_, p = p_, few](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
@@ -75,7 +75,7 @@ class DeviceProducts {
     space.block = few ? kSliceLanes : kTileLanes;
     space.shared_bytes = kDeviceShared;
     space.instructions = {instruction()};
-    if (!few) mma_ = mma_instruction(job_, p_);
+    if (!few) mma_ = mma_instruction(job_, p_, size_);
     if (!mma_.empty()) space.instructions.push_back(mma_);
     if (few) space.tile_rows = few_of(p_.rows);
     else space.places = {"sums"};

@@ -35,7 +35,7 @@ constexpr int64_t kPadOfSums = 8;                    // behind each row of sums 
 constexpr uint32_t kHighBits = 0xffffe000;     // of an f32 that tf32 has
 constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32;
 constexpr double kMmaLoadCost = 16;               // of an element that a block brings, beside a product
-constexpr double kMmaBlocks = 256;                // at once: fewer leave parts of a device idle
+constexpr double kMmaBlocks = 2;                  // at once on a multiprocessor: fewer leave parts of a device idle
 constexpr double kMostMmaWaste = 1.25;            // steps of a piece beside those that exist
 
 // The type of factors that are taken as they are; F32: they are computed in f32 first.
@@ -340,21 +340,20 @@ class ProductMma final : public ProductStage {
 double whole_pieces(double steps, int64_t depth) { return std::ceil(steps / static_cast<double>(depth)) * static_cast<double>(depth); }
 
 // What a tile takes, for all blocks; as if there were many, if there are few.
-double mma_cost(const DeviceProduct& p, int64_t rows, int64_t columns) {
-  double blocks = std::ceil(estimate(p.rows.points) / static_cast<double>(rows)) * std::ceil(estimate(p.columns.points) / static_cast<double>(columns));
-  for (const ir::Dim* d : p.batch) blocks *= estimate(d->extent);
-  return std::max(blocks, kMmaBlocks) * static_cast<double>(rows * columns) * (1 + kMmaLoadCost * (1 / static_cast<double>(rows) + 1 / static_cast<double>(columns)));
+double mma_cost(const DeviceMachine& machine, const ProductSize& size, int64_t rows, int64_t columns) {
+  const double blocks = std::ceil(size.rows / static_cast<double>(rows)) * std::ceil(size.columns / static_cast<double>(columns)) * size.batch;
+  return std::max(blocks, kMmaBlocks * machine.multiprocessors) * static_cast<double>(rows * columns) * (1 + kMmaLoadCost * (1 / static_cast<double>(rows) + 1 / static_cast<double>(columns)));
 }
 
 }  // namespace
 
-std::string mma_instruction(const Job& job, const DeviceProduct& p) {
+std::string mma_instruction(const Job& job, const DeviceProduct& p, const ProductSize& size) {
   if (!job.target.has_mma || p.sum() != DType::F32) return {};
-  if (estimate(p.rows.points) < kLeastMmaSide || estimate(p.columns.points) < kLeastMmaSide || estimate(p.depth_points) < kLeastMmaDepth) return {};
+  if (size.rows < kLeastMmaSide || size.columns < kLeastMmaSide || size.depth < kLeastMmaDepth) return {};
   return "mma." + std::string(name_of(factors_of(p)));
 }
 
-std::vector<schedule::Schedule> mma_schedules(const DeviceProduct& p, schedule::Schedule base, const std::string& instruction) {
+std::vector<schedule::Schedule> mma_schedules(const Job& job, const DeviceProduct& p, const ProductSize& size, schedule::Schedule base, const std::string& instruction) {
   base.instruction = instruction;
   const int64_t depth = kCellsOfChunk * kRowChunks * cell_values(factors_of(p));
   const double last = estimate(p.depth.back()->extent), all = estimate(p.depth_points);
@@ -365,7 +364,7 @@ std::vector<schedule::Schedule> mma_schedules(const DeviceProduct& p, schedule::
       schedule::Schedule s = base;
       s.tile = {rows, columns, depth, 1, flat};
       s.block = rows == 128 && columns == 128 ? 256 : 128;
-      costs.emplace_back(mma_cost(p, rows, columns), s);
+      costs.emplace_back(mma_cost(machine_of(job.target), size, rows, columns), s);
     }
   std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<schedule::Schedule> ranked;
