@@ -294,6 +294,9 @@ template <class Instruction>
 Instruction* KernelEmitter::annotate(Instruction* access, uint32_t array) {
   access->setMetadata(llvm::LLVMContext::MD_alias_scope, buffers_[array].scope);
   if (buffers_[array].no_alias) access->setMetadata(llvm::LLVMContext::MD_noalias, buffers_[array].no_alias);
+  // What no lane writes a barrier does not change: it is read once, not behind each.
+  if (llvm::isa<llvm::LoadInst>(access) && kernel_->lanes > 0 && array < kernel_->params.size() && !kernel_->params[array].written)
+    access->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
   return access;
 }
 

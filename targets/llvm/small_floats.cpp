@@ -37,13 +37,23 @@ Format format_of(DType t) {
   }
 }
 
+// An instruction that knows no vectors.
+template <class Convert>
+llvm::Value* each_lane(llvm::IRBuilder<>& b, llvm::Value* v, llvm::Type* to, Convert convert) {
+  if (!v->getType()->isVectorTy()) return convert(v);
+  llvm::Value* all = llvm::PoisonValue::get(to);
+  for (unsigned k = 0; k < lanes_of(v); ++k) all = b.CreateInsertElement(all, convert(b.CreateExtractElement(v, uint64_t{k})), uint64_t{k});
+  return all;
+}
+
 }  // namespace
 
 llvm::Value* KernelEmitter::to_f32(Value* v, DType t) {
   if (!is_small(t)) return v;
   llvm::Type* i32 = v->getType()->getWithNewType(b_.getInt32Ty());
   llvm::Type* f32 = v->getType()->getWithNewType(b_.getFloatTy());
-  if (t == DType::F16 && can_.ptx_convert) return b_.CreateIntrinsic(llvm::Intrinsic::convert_from_fp16, {f32}, {v});
+  if (t == DType::F16 && can_.ptx_convert)
+    return each_lane(b_, v, f32, [&](Value* one) { return b_.CreateIntrinsic(llvm::Intrinsic::convert_from_fp16, {b_.getFloatTy()}, {one}); });
   if (t == DType::F16 && can_.f16_convert) {
     Value* wide = b_.CreateFPExt(b_.CreateBitCast(v, v->getType()->getWithNewType(b_.getHalfTy())), f32);
     // LLVM would take a comparison of what was converted back to halves, and compare these one by one where vectors of them have
@@ -75,8 +85,10 @@ llvm::Value* KernelEmitter::from_f32(Value* v, DType t) {
   if (!is_small(t)) return v;
   llvm::Type* i32 = v->getType()->getWithNewType(b_.getInt32Ty());
   llvm::Type* out = v->getType()->getWithNewType(b_.getIntNTy(bits_of(t)));
-  if (t == DType::F16 && can_.ptx_convert) return b_.CreateIntrinsic(llvm::Intrinsic::convert_to_fp16, {v->getType()}, {v});
-  if (t == DType::BF16 && can_.ptx_convert_bf16) return b_.CreateBitCast(b_.CreateIntrinsic(llvm::Intrinsic::nvvm_f2bf16_rn, {}, {v}), out);
+  if (t == DType::F16 && can_.ptx_convert)
+    return each_lane(b_, v, out, [&](Value* one) { return b_.CreateIntrinsic(llvm::Intrinsic::convert_to_fp16, {b_.getFloatTy()}, {one}); });
+  if (t == DType::BF16 && can_.ptx_convert_bf16)
+    return each_lane(b_, v, out, [&](Value* one) { return b_.CreateBitCast(b_.CreateIntrinsic(llvm::Intrinsic::nvvm_f2bf16_rn, {}, {one}), b_.getInt16Ty()); });
   if (t == DType::F16 && can_.f16_convert)
     return b_.CreateBitCast(b_.CreateFPTrunc(v, v->getType()->getWithNewType(b_.getHalfTy())), out);
   const Format f = format_of(t);

@@ -205,6 +205,7 @@ class LineStage final : public Stage {
 
   // What all lanes of a row have, joined, for each of them.
   Tuple across(const ir::Combiner& c, const Tuple& sums) {
+    if (lanes_ == 1) return sums;
     if (const auto op = lanes_op(c.join); op && sums.size() == 1 && job_.target.folds_lanes) return {k_.b.fold_lanes(*op, sums[0], lanes_)};
     std::vector<uint32_t> memory;
     for (size_t k = 0; k < sums.size(); ++k) memory.push_back(memory_for(k, sums[k]->type.dtype));

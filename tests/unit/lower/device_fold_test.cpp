@@ -78,12 +78,13 @@ TEST_CASE("norms of rows fold in blocks, and short, scattered or endless folds a
     m.map({n}, y, {m.at(n)}, m.fold(Join::Sum, {k}, columns ? m.load(x, {m.at(k), m.at(n)}) : m.load(x, {m.at(n), m.at(k)})));
     return kernels_of(ctx, m.f);
   };
-  CHECK(num_folds(last(4, 768, false).back().body) == 1);
-  CHECK(num_folds(last(4, 300, false).back().body) == 0);
-  CHECK(num_folds(last(5000, 768, false).back().body) == 1);
-  CHECK(num_folds(last(5000, 768, true).back().body) == 0);
+  const auto is_fold = [](const loop::Kernel& kernel) { return kernel.schedule.starts_with("fold ") && num_folds(kernel.body) == 1; };
+  CHECK(is_fold(last(4, 768, false).back()));
+  CHECK(!is_fold(last(4, 300, false).back()));
+  CHECK(is_fold(last(5000, 768, false).back()));
+  CHECK(!is_fold(last(5000, 768, true).back()));
   const auto endless = last(1, 1200000, false);
   REQUIRE(endless.size() == 2);  // chunks in lanes, then these in a block
-  CHECK(num_folds(endless[0].body) == 0);
-  CHECK(num_folds(endless[1].body) == 1);
+  CHECK(!is_fold(endless[0]));
+  CHECK(is_fold(endless[1]));
 }

@@ -93,7 +93,7 @@ struct Wanted {
   size_t loads_in_flight;                              // of 16 bytes, in SASS: at least so many stand before the first use of one
 };
 constexpr Wanted kWanted[] = {
-    {"norm", norm, DType::F32, 6, 2, 10, 4, 2}, {"norm of f16", norm, DType::F16, 3, 1, 0, 0, 1}, {"transpose", transpose, DType::F32, 2, 2, 0, 1, 2},
+    {"norm", norm, DType::F32, 2, 2, 10, 4, 2}, {"norm of f16", norm, DType::F16, 1, 1, 0, 0, 1}, {"transpose", transpose, DType::F32, 2, 2, 0, 1, 2},
     {"map", map, DType::F32, 2, 1, 0, 0, 2},    {"map of f16", map, DType::F16, 2, 1, 0, 0, 2},   {"fold", fold, DType::F32, 1, 0, 5, 2, 4},
 };
 
