@@ -317,7 +317,8 @@ llvm::Align KernelEmitter::alignment(uint32_t array, ir::Type type, const Expr* 
   constexpr uint64_t kOfBlock = 16;
   const uint64_t element = bytes_of(type.dtype);
   const size_t num_params = kernel_->params.size();
-  const bool is_placed = array < num_params ? is_ptx(*can_.target) : kernel_->locals[array - num_params].space == loop::Space::Shared;
+  // Of bytes and of pairs the code generator has loads of its own, which it takes apart through memory.
+  const bool is_placed = array < num_params ? is_ptx(*can_.target) && type.lanes == 4 && element >= 2 : kernel_->locals[array - num_params].space == loop::Space::Shared;
   if (type.lanes == 1 || !is_placed) return llvm::Align(element);
   return llvm::Align(std::min(power_dividing(index, kOfBlock) * element, kOfBlock));
 }
