@@ -329,8 +329,11 @@ uint64_t KernelEmitter::power_dividing(const Expr* index, uint64_t most, int dep
 llvm::Align KernelEmitter::alignment(uint32_t array, ir::Type type, const Expr* index) const {
   const uint64_t element = bytes_of(type.dtype);
   const size_t num_params = kernel_->params.size();
-  const bool begins_there = array < num_params ? kernel_->lanes > 0 : kernel_->locals[array - num_params].space == loop::Space::Shared;
+  const bool is_param = array < num_params;
+  const bool begins_there = is_param ? kernel_->lanes > 0 : kernel_->locals[array - num_params].space == loop::Space::Shared;
   if (!begins_there || index->type.lanes > 1) return llvm::Align(element);
+  // Of bytes and of pairs the code generator for PTX has loads of its own, which it takes apart through memory.
+  if (is_param && is_ptx(*can_.target) && (element == 1 || type.lanes == 2)) return llvm::Align(element);
   return llvm::Align(std::min(power_dividing(index, kMostAligned) * element, kMostAligned));
 }
 
