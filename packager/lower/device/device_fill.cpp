@@ -18,7 +18,7 @@ constexpr DeviceMachine kMachines[] = {
     {"",             40,  32,    65536,   64,   300},
 };
 
-constexpr double kWarpLanes = 32, kLanes = 128;   // of the machine that the costs below are about
+constexpr double kLanesOfWarp = 32, kLanes = 128;   // of the machine that the costs below are about
 constexpr double kTileWarps = 2, kBusyWarps = 8;  // of a tile; that hide how long loads take, on one multiprocessor
 constexpr double kLoadCost = 8;                   // of an element from shared memory, beside a product
 constexpr double kLaneSide = 8;                   // lanes of a tile along each of its sides
@@ -54,7 +54,7 @@ double cycles_of_slices(const DeviceMachine& machine, const ProductSize& size, i
 
 double cycles_of_adding(const DeviceMachine& machine, const ProductSize& size, int64_t parts) {
   const double points = size.rows * size.columns * size.batch, n = static_cast<double>(parts);
-  const double waves = std::max(1.0, points / (machine.multiprocessors * machine.warps * kWarpLanes));
+  const double waves = std::max(1.0, points / (machine.multiprocessors * machine.warps * kLanesOfWarp));
   return kLaunch + kLatency + n * kAddingTurn * waves + 2 * n * points * sizeof(float) / kSharedBytesPerCycle;
 }
 
