@@ -12,7 +12,7 @@ using ir::Expr;
 
 namespace {
 
-constexpr int64_t kMostParts = 32;
+constexpr int64_t kMostFoldParts = 32;
 constexpr double kMostLeft = 0.75;         // of the time, or a launch more is not worth it
 constexpr double kAsGood = 1.15;           // fewer parts that take so much longer at most write and read less
 constexpr int64_t kPartMultiple = 16;      // steps, whole pieces of tiles
@@ -64,7 +64,7 @@ FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& 
   const double alone = cycles(machine, whole, slices);
   std::vector<std::pair<int64_t, double>> all;
   double least = alone * kMostLeft / kAsGood;
-  for (int64_t parts = 2; parts <= kMostParts; ++parts) {
+  for (int64_t parts = 2; parts <= kMostFoldParts; ++parts) {
     ProductSize one = whole;
     one.depth /= static_cast<double>(parts);
     one.batch *= static_cast<double>(parts);
