@@ -16,10 +16,10 @@
 // f32 is three products of tf32: a = high + low, high the bits that tf32 has, low exact in f32 and cut by the instruction. The smallest
 // products are added first. Tensor cores cut sums instead of rounding them: those of a piece begin at zero and are added to all others by
 // an addition of f32, so that the error does not grow with the depth.
+#include "packager/lower/device/device_mma.h"
+
 #include <algorithm>
 #include <cmath>
-
-#include "packager/lower/device/device_mma.h"
 
 namespace mlc::lower {
 
