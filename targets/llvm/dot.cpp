@@ -1,7 +1,10 @@
 // Op::Dot: a group of lanes of each operand, multiplied lane by lane and added to one lane of the accumulator that is as wide
 // as the group. Which instruction serves a target is in targets/instructions.cpp; all memory is little-endian, so the first
 // lane of a group is the low bits of the wide one.
+// loop::StmtKind::Mma, a tile of products by 32 lanes: one instruction of NVIDIA's tensor cores. Loop states the same fragments as the manual
+// of PTX does, so registers go there in the order in which they are.
 #include <llvm/IR/IntrinsicsAArch64.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include "targets/instructions.h"
@@ -24,6 +27,13 @@ ID native_dot(std::string_view name, unsigned lanes) {
   if (name == "sdot") return aarch64_neon_sdot;
   if (name == "udot") return aarch64_neon_udot;
   return name == "usdot" ? aarch64_neon_usdot : aarch64_neon_bfdot;
+}
+
+// The code generator ends the process at an instruction that its target does not have: Target::has_mma is asked before.
+ID native_mma(DType factors) {
+  using namespace llvm::Intrinsic;
+  if (factors == DType::F16) return nvvm_mma_m16n8k16_row_col_f32_f32;
+  return factors == DType::BF16 ? nvvm_mma_m16n8k16_row_col_bf16 : nvvm_mma_m16n8k8_row_col_tf32;
 }
 
 }  // namespace
@@ -128,6 +138,22 @@ llvm::Value* KernelEmitter::plain_dot(Value* acc, Value* a, Value* b, DType a_ty
     else acc = b_.CreateFAdd(acc, b_.CreateFMul(x, y));
   }
   return acc;
+}
+
+void KernelEmitter::mma(const loop::Stmt& s) {
+  if (!can_.target->has_mma) return fail("a product of tiles, which this target does not have");
+  Value *sums = eval(s.value), *a = sums ? eval(s.index[0]) : nullptr, *b = a ? eval(s.index[1]) : nullptr;
+  if (!b) return;
+  std::vector<Value*> operands;
+  llvm::Type* cell = s.factors == DType::F16 ? static_cast<llvm::Type*>(llvm::FixedVectorType::get(b_.getHalfTy(), 2)) : b_.getInt32Ty();
+  for (Value* factor : {a, b})
+    for (unsigned k = 0; k < lanes_of(factor); ++k) operands.push_back(b_.CreateBitCast(b_.CreateExtractElement(factor, k), cell));
+  for (unsigned k = 0; k < lanes_of(sums); ++k) operands.push_back(b_.CreateExtractElement(sums, k));
+  llvm::CallInst* call = b_.CreateIntrinsic(native_mma(s.factors), {}, operands);
+  call->setConvergent();  // all lanes of a warp come here: it may not move under a condition
+  Value* result = llvm::PoisonValue::get(sums->getType());
+  for (unsigned k = 0; k < lanes_of(sums); ++k) result = b_.CreateInsertElement(result, b_.CreateExtractValue(call, k), k);
+  vars_[s.var->i] = result;
 }
 
 }  // namespace mlc::targets

@@ -77,7 +77,7 @@ class KernelEmitter {
   void fault_if(Value* condition, int32_t code, llvm::BasicBlock* on_fault = nullptr);
   void store(const loop::Stmt& s);
   void prefetch(const loop::Stmt& s);
-  void mma(const loop::Stmt& s);  // mma.cpp
+  void mma(const loop::Stmt& s);  // dot.cpp
   llvm::AllocaInst* entry_alloca(llvm::Type* type);
   llvm::BasicBlock* new_block(const char* name);
 

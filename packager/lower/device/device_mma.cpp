@@ -16,10 +16,10 @@
 // f32 is three products of tf32: a = high + low, high the bits that tf32 has, low exact in f32 and cut by the instruction. The smallest
 // products are added first. Tensor cores cut sums instead of rounding them: those of a piece begin at zero and are added to all others by
 // an addition of f32, so that the error does not grow with the depth.
+#include "packager/lower/device/device_mma.h"
+
 #include <algorithm>
 #include <cmath>
-
-#include "packager/lower/device/device_mma.h"
 
 namespace mlc::lower {
 
@@ -166,7 +166,7 @@ class ProductMma final : public ProductStage {
       each_brought([&](const Part& part, const Brought& one) { cells.push_back(k_.b.local(bring(part, one, number(0)))); });
       store(cells, number(0));
       k_.b.append(loop::StmtKind::Barrier);
-      k_.b.with_for(number(0), depth, step, [&](const Expr* first) {
+      k_.b.with_rolled_for(number(0), depth, step, [&](const Expr* first) {
         const Expr* mine = k_.b.let(ctx_.mul(ctx_.floormod(ctx_.floordiv(first, number(step)), number(2)), half));
         const Expr* next = k_.b.let(ctx_.add(first, number(step)));
         k_.b.with_if(ctx_.binary(Op::Lt, next, depth), [&] {
