@@ -329,7 +329,9 @@ llvm::Align KernelEmitter::alignment(uint32_t array, ir::Type type, const Expr* 
   const uint64_t element = bytes_of(type.dtype);
   const size_t num_params = kernel_->params.size();
   const bool begins_there = array < num_params ? kernel_->lanes > 0 : kernel_->locals[array - num_params].space == loop::Space::Shared;
-  if (!begins_there || index->type.lanes > 1) return llvm::Align(element);
+  // The code generator would take pairs of bytes apart on a stack.
+  const bool are_bytes = element == 1 && (type.lanes == 1 || array < num_params);
+  if (!begins_there || are_bytes || index->type.lanes > 1) return llvm::Align(element);
   return llvm::Align(std::min(power_dividing(index, kMostAligned) * element, kMostAligned));
 }
 
