@@ -13,6 +13,7 @@ using ir::Op;
 namespace {
 
 constexpr unsigned kMostNeighbours = 8;
+constexpr unsigned kLeastBytes = 2;  // of an element: emitters do not join bytes
 
 // What addresses say of a number of neighbours: all are contiguous along `d`, and begin at multiples of `divisor`.
 class Neighbours {
@@ -40,7 +41,7 @@ class Neighbours {
   }
 
   int64_t count(unsigned most_bytes) const {
-    if (!fits_ || bytes_ == 0) return 1;
+    if (!fits_ || bytes_ < kLeastBytes) return 1;
     int64_t n = std::min(kMostNeighbours, most_bytes / bytes_);
     while (n > 1 && divisor_ % n != 0) n /= 2;
     return std::max<int64_t>(n, 1);
