@@ -34,6 +34,7 @@ constexpr int64_t kCopiesOfLoads = 4;
 constexpr int64_t kKeys = 32;                 // of a turn
 constexpr double kRowsWorthKeys = 24;         // queries that cost as much as what all queries of a block share
 constexpr double kShortPieces = 1.1;
+constexpr double kTypicalQueries = 128;
 
 // Elements of a value as lanes have them: in vectors, eight side by side.
 int64_t padded(int64_t elements) {
@@ -346,10 +347,13 @@ class Attentions {
   }
 
  private:
-  // Many queries share what is read of keys and values; few leave registers to long values, and blocks to more of a device.
+  // Many queries share what is read of keys and values; few leave registers to long values, and blocks to more of a device. Of extents
+  // that only the run knows it is one sentence: an idle device costs more than keys that are read twice.
   void rank(schedule::Schedule how, const schedule::Space& space, std::vector<schedule::Schedule>& ranked) const {
+    const auto typical = [](const Expr* e, double free) { return e->is_const() ? estimate(e) : std::min(estimate(e), free); };
     double others = 1;
-    for (const ir::Dim* d : a_.product.batch) others *= estimate(d->extent);
+    for (const ir::Dim* d : a_.product.batch) others *= typical(d->extent, 1);
+    const double queries = typical(a_.product.rows.points, kTypicalQueries);
     std::vector<std::pair<double, schedule::Schedule>> costs;
     const bool is_compiled_late = job_.target.llvm_triple.empty();
     for (const int64_t rows : {64, 32, 16})
@@ -357,7 +361,7 @@ class Attentions {
         const int64_t sums = rows / kTileSide * (space.tile_columns / kTileSide);
         how.tile = {rows, kKeys, depth, is_compiled_late ? kCopies : kMoreCopies, false};
         if (sums > kMostSums || !schedule::verify(how, space).ok()) continue;
-        const double blocks = std::max(others * std::ceil(estimate(a_.product.rows.points) / static_cast<double>(rows)), machine_of(job_.target).multiprocessors);
+        const double blocks = std::max(others * std::ceil(queries / static_cast<double>(rows)), machine_of(job_.target).multiprocessors);
         costs.emplace_back(blocks * (static_cast<double>(rows) + kRowsWorthKeys) * (depth == 16 ? 1 : kShortPieces), how);
       }
     std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

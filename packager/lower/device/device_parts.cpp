@@ -17,7 +17,7 @@ constexpr double kMostLeft = 0.75;         // of the time, or a launch more is n
 constexpr double kAsGood = 1.15;           // fewer parts that take so much longer at most write and read less
 constexpr int64_t kPartMultiple = 16;      // steps, whole pieces of tiles
 constexpr double kLeastOfTiles = 64, kLeastOfSlices = 128;  // steps of a part
-constexpr double kLeastWeights = 65536;    // steps times columns: below, a few blocks do all of it in a few microseconds
+constexpr double kLeastWeights = 8192;     // steps times columns: below, one kernel does for all numbers of rows
 constexpr int64_t kSomePoints = 256;       // of a sentence
 constexpr double kTypicalPoints = 128;
 constexpr int64_t kSomeUnits = 4, kLarge = 4;  // images in a batch; times more are many
