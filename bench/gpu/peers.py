@@ -14,11 +14,13 @@ def peers(lab, devices, prepared):
     card = devices.get("cuda")
     if not card or card.slow:
         raise Skip("no card of NVIDIA: peers by CUDA have nothing to run on")
-    cases = [{"kind": t.kind, "dtype": t.dtype, "extents": t.full, "name": t.name} for t in templates.ALL]
-    cases += [{"kind": "net", "name": m.name, "dtype": "f32", "extents": m.dims} for m in prepared.of("net")]
+    cases = [{"kind": "net", "name": m.name, "dtype": "f32", "extents": m.dims} for m in prepared.of("net")]
+    cases += [{"kind": t.kind, "dtype": t.dtype, "extents": t.full, "name": t.name} for t in templates.ALL]
     found = lab.results.setdefault("peers", {})
     for mode in ("f32", "tf32"):
-        answer = lab.part(f"PyTorch, {mode}", lab.json, f"PyTorch {mode}", [lab.options.python, HERE / "peer_torch.py", listed(lab, cases), mode], lab.left() * 0.4)
+        seconds = lab.left() * 0.3
+        command = [lab.options.python, HERE / "peer_torch.py", listed(lab, cases), mode, seconds]
+        answer = lab.part(f"PyTorch, {mode}", lab.json, f"PyTorch {mode}", command, seconds + 20)
         if answer:
             found[f"PyTorch, {mode}"] = answer
     for name, provider in (("ONNX Runtime, CUDA", "CUDA"), ("ONNX Runtime, TensorRT", "Tensorrt")):
