@@ -94,6 +94,8 @@ constexpr Row kRows[] = {
     {"cvt.f64.f32", "TF", kDouble},
     {"cvt.rn.f32.f64", "TF", kDouble},
     {"cvt.f32.f16", "Th"},
+    {"abs.f16", "hh"},  // LLVM takes signs through a conversion
+    {"neg.f16", "hh"},
     {"cvt.rn.f16.f32", "hF"},
     {"cvt.rn.bf16.f32", "hF", OpClass::Base, 80, 70},
     // Memory.

@@ -248,6 +248,11 @@ inline Executor::Compute Executor::computation(std::string_view name, const Step
        }},
   };
   if (const auto found = any.find(name); found != any.end()) return found->second;
+  if (s.type.kind == 'h') {
+    if (name == "neg") return [](const Step&, const uint64_t* in, uint64_t& out) { return out = in[0] ^ 0x8000, true; };
+    if (name == "abs") return [](const Step&, const uint64_t* in, uint64_t& out) { return out = in[0] & 0x7fff, true; };
+    return nullptr;
+  }
   return s.type.is_float() ? float_computation(name) : integer_computation(name);
 }
 

@@ -74,6 +74,20 @@ constexpr int kMany = 40;  // more arrays than a launch has buffers
 
 }  // namespace
 
+TEST_CASE("signs of halves are taken before they are converted, or behind it") {
+  for (const Op op : {Op::Neg, Op::Abs})
+    for (const char* name : {"cuda-sm75", "cuda-sm80", "cuda-sm90"}) {
+      CAPTURE(name);
+      ir::Context ctx;
+      NestMaker m(ctx);
+      uint32_t x = m.array("x", DType::F16, {m.n(70)}), y = m.output("y", DType::F32, {m.n(70)});
+      auto i = m.dim("i", m.n(70));
+      const Expr* rounded = ctx.cast(DType::F16, ctx.binary(Op::Mul, ctx.cast(DType::F32, m.load(x, {m.at(i)})), f32(ctx, 3)));
+      m.map({i}, y, {m.at(i)}, ctx.unary(op, ctx.cast(DType::F32, rounded)));
+      test::check_emitted(ctx, m.f, *targets::find_target(name));
+    }
+}
+
 TEST_CASE("folds that the points of a row share are a launch before, unless the lanes of a block can do them together") {
   for (const int64_t row : {20, 40}) {
     ir::Context ctx;
