@@ -103,19 +103,25 @@ class Executor final : public lanes::Program {
     }
     at.block.go_to(at.lane, at.pc + 1);
   }
-  // All 32 lanes of a warp are there, as the mask says, and each gets what the lane has whose number differs in these bits.
+  // All lanes of a warp wait for each other, as the mask says, and each gets what the lane has whose number differs in these bits.
   void shuffle(lanes::Block& block, const Step& s, uint32_t pc, std::span<const uint32_t> lanes) {
-    const targets::ptx::Instruction& i = *s.in;
-    std::vector<uint64_t> given;
-    const auto at = [&](uint32_t lane) { return At{block, block.registers(lane), s, lane, pc}; };
-    for (const uint32_t lane : lanes) given.push_back(value(at(lane), i.operands[1]));
-    const auto flips = uint64_t(i.operands[2].value), clamp = uint64_t(i.operands[3].value), mask = low_bits(uint64_t(i.operands[4].value), 32);
+    const auto& operands = s.in->operands;
+    const auto flips = uint64_t(operands[2].value), clamp = uint64_t(operands[3].value), mask = low_bits(uint64_t(operands[4].value), 32);
     if (flips > 31 || clamp != 31 || mask != 0xffffffff) return block.fail(lanes[0], "a shuffle of other lanes than those of a warp");
-    for (size_t k = 0; k < lanes.size(); ++k) {
-      const size_t first = k / 32 * 32, partner = first + ((k - first) ^ flips);
-      if (lanes[k] != lanes[first] + (k - first) || lanes[first] % 32 != 0 || partner >= lanes.size()) return block.fail(lanes[k], "a shuffle without some lanes of the warp");
-      set(at(lanes[k]), i.operands[0], given[partner]);
-      block.go_to(lanes[k], pc + 1);
+    if (block.launch().lanes % 32 != 0) return block.fail(lanes[0], "a shuffle without some lanes of the warp");
+    const auto at = [&](uint32_t lane) { return At{block, block.registers(lane), s, lane, pc}; };
+    for (const uint32_t lane : lanes) {
+      block.hold(lane);
+      const uint32_t first = lane / 32 * 32;
+      bool all = true;
+      for (uint32_t k = 0; k < 32; ++k) all = all && block.is_held(first + k, pc);
+      if (!all) continue;
+      std::array<uint64_t, 32> given;
+      for (uint32_t k = 0; k < 32; ++k) given[k] = value(at(first + k), operands[1]);
+      for (uint32_t k = 0; k < 32; ++k) {
+        set(at(first + k), operands[0], given[k ^ flips]);
+        block.resume(first + k, pc + 1);
+      }
     }
   }
   void branch(const At& at) { at.block.go_to(at.lane, at.s.in->operands[0].number); }

@@ -92,7 +92,7 @@ TEST_CASE("a shuffle that a lane of its warp does not come to is found by the ex
   testing::ptx::Executor program(image->entries[0], {});
   testing::lanes::Memory memory;
   testing::lanes::Launch launch{.lanes = 64};
-  CHECK(testing::lanes::run(program, memory, launch).find("a shuffle without some lanes of the warp") != std::string::npos);
+  CHECK(testing::lanes::run(program, memory, launch).find("waits for lanes that never come") != std::string::npos);
 }
 
 }  // namespace
