@@ -3,8 +3,8 @@ import concurrent.futures
 import json
 import os
 import re
-import shutil
 
+from devices import card_and_tool
 from lab import Failed, Skip
 
 NO_VECTORS = 21  # exit code of mlrun selftest
@@ -74,12 +74,7 @@ def conformance(lab, devices, prepared):
 
 def sanitizer(lab, devices, prepared):
     """NVIDIA's compute-sanitizer over the golden vectors: accesses out of bounds, and races in shared memory."""
-    program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-    card = devices.get("cuda")
-    if not card or card.slow:
-        raise Skip("no card of NVIDIA")
-    if not os.access(program, os.X_OK):
-        raise Skip("no compute-sanitizer")
+    card, program = card_and_tool(devices, "compute-sanitizer")
     work = [(tool, model) for tool in ("memcheck", "racecheck") for model in prepared.of("small")]
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         answers = pool.map(lambda w: lab.part(f"{w[0]}, {w[1].name}", sanitized, lab, prepared, program, card, *w), work)

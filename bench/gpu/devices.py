@@ -1,6 +1,8 @@
 """Which devices of this machine are measured, and by which driver interface: the first card by each that shows it."""
 import dataclasses
 import json
+import os
+import shutil
 
 from lab import Skip
 
@@ -30,6 +32,17 @@ class Device:
             picks = self.facts.get("vk.api", 0) >= 1030 and self.facts.get("vk.subgroup_pick") and self.facts.get("vk.subgroup_shuffle") and self.facts.get("vk.int_dot")
             able = list(TARGETS["vulkan"]) if picks else ["vulkan-base"]
         return [t for t in able if t in self.made]
+
+
+def card_and_tool(devices, name):
+    """The card of NVIDIA, and where this tool of its toolkit is."""
+    card = devices.get("cuda")
+    if not card or card.slow:
+        raise Skip("no card of NVIDIA")
+    program = shutil.which(name) or f"/usr/local/cuda/bin/{name}"
+    if not os.access(program, os.X_OK):
+        raise Skip(f"no {name}")
+    return card, program
 
 
 def probe(lab):

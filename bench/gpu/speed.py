@@ -1,12 +1,11 @@
 """How fast: what the device can do at most, what each template gets of it, what nets, runs and starts take beside."""
 import csv
-import os
-import shutil
 import statistics
 import time
 
 import templates
 from checks import tested
+from devices import card_and_tool
 from lab import Skip
 
 ROUNDS = 2
@@ -109,12 +108,7 @@ COUNTED = {"gpu__time_duration.sum": "time", "sm__throughput.avg.pct_of_peak_sus
 
 def counters(lab, devices, prepared):
     """The card's counters of each template's kernels, by NVIDIA's ncu."""
-    program = shutil.which("ncu") or "/usr/local/cuda/bin/ncu"
-    card = devices.get("cuda")
-    if not card or card.slow:
-        raise Skip("no card of NVIDIA")
-    if not os.access(program, os.X_OK):
-        raise Skip("no ncu")
+    card, program = card_and_tool(devices, "ncu")
     rows = lab.results.setdefault("counters", [])
     for model in prepared.of("full"):
         command = [program, "--clock-control", "none", "--csv", "--launch-count", "4", "--metrics", ",".join(COUNTED), lab.bin / "mlrun", "bench",

@@ -139,6 +139,17 @@ const Expr* ProductStage::existing(const Side& side, const Expr* point, int64_t 
   return k_.b.let(ctx_.min(point, ctx_.sub(side.points, ctx_.integer(1))));
 }
 
+void ProductStage::where_it_exists(const Side& side, const Expr* point, int64_t size, const std::function<void()>& body) {
+  const auto there = [&] {
+    s_.scoped([&] {
+      bind_point(side, point);
+      body();
+    });
+  };
+  if (ir::divisor_of(side.points) % size == 0) there();
+  else k_.b.with_if(ctx_.binary(Op::Lt, point, side.points), there);
+}
+
 void ProductStage::over_outer(const std::function<void()>& body, size_t level) {
   if (level == p_.outer.size()) return body();
   const ir::Dim* d = p_.outer[level];

@@ -63,6 +63,8 @@ class ProductStage : public Stage {
   void bind_point(const Side& side, const ir::Expr* point);
   // The point, or the last one where there are not so many: a load that is not needed is made all the same.
   const ir::Expr* existing(const Side& side, const ir::Expr* point, int64_t multiple);
+  // Runs `body` at the point, its dims bound, where it exists: tiles of `size` points may end behind the last.
+  void where_it_exists(const Side& side, const ir::Expr* point, int64_t size, const std::function<void()>& body);
   // Runs `body` for each point of the outer folded dims.
   void over_outer(const std::function<void()>& body, size_t level = 0);
   // What holds for all elements of the side's point, once the outer folded dims are bound.

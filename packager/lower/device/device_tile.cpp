@@ -107,15 +107,7 @@ void TileStage::add_step(const Part& rows, const Expr* of_rows, const Part& colu
 }
 
 void TileStage::at_point(const Part& part, const Expr* in_block, const std::function<void()>& body) {
-  const Expr* point = k_.b.let(ctx_.add(part.first, in_block));
-  const auto there = [&] {
-    s_.scoped([&] {
-      bind_point(*part.side, point);
-      body();
-    });
-  };
-  if (ir::divisor_of(part.side->points) % part.size == 0) there();
-  else k_.b.with_if(ctx_.binary(Op::Lt, point, part.side->points), there);
+  where_it_exists(*part.side, k_.b.let(ctx_.add(part.first, in_block)), part.size, body);
 }
 
 namespace {
