@@ -228,7 +228,7 @@ class Build {
       if (target->base.empty()) code.forget();  // shared with those based on this one, which follow it
       const Progress progress = counted(nth("target", k, targets.size()) + ", " + target->name, "kernels");
       const VariantOptions options{progress, options_.threads, &code, &options_.dump, options_.choose};
-      auto variant = compile_variant(ctx_, *library_, parts_, weights_, *target, options);
+      auto variant = compile_variant(ctx_, *library_, parts_.of(*target), weights_, *target, options);
       if (variant.ok()) variants_.push_back(std::move(*variant));
       else if (target->is_device() && variant.status().code == Code::Unsupported) left_out.emplace_back(target, std::move(variant).status());
       else return std::move(variant).status();
@@ -410,7 +410,7 @@ class Build {
   std::unique_ptr<lang::Library> library_;
   Sources sources_;
   std::vector<Program> programs_;  // bare models, then sections of pipelines
-  passes::Parts parts_;
+  Optimised parts_;
   WeightStore weights_;
   std::vector<CompiledVariant> variants_;
 };

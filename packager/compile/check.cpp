@@ -171,8 +171,8 @@ void list_nodes(const passes::Parts& parts, const std::vector<RefusedStatement>&
   };
   for (size_t k = 0; k < std::min(parts.num_whole, parts.segments.size()); ++k)
     for (const nest::Statement& s : parts.segments[k]->body) entry(s.source);
-  for (const nest::Program& program : parts.programs)
-    for (const nest::Step& step : program.steps)
+  for (const auto& program : parts.programs)
+    for (const nest::Step& step : program->steps)
       if (step.op != StepOp::Call) entry(step.source) = {step.source, false, std::string("a ") + kind_of(step.op) + ", which the processor does between kernels"};
   for (const RefusedStatement& r : refused) {
     CheckReport::Device::Node& node = entry(parts.segments[r.segment]->body[r.statement].source);
@@ -204,12 +204,12 @@ Status compile_all_but_code(ir::Context& ctx, const lang::Library& library, std:
   for (const targets::Target* target : asked) (target->is_device() ? devices : processors).push_back(target);
   if (processors.empty()) processors.push_back(target_with_vectors());
   WeightStore weights;
-  MLC_ASSIGN(const passes::Parts parts, optimise(ctx, programs, weights, {}, {}, !devices.empty()));
+  MLC_ASSIGN(const Optimised parts, optimise(ctx, programs, weights, {}, {}, !devices.empty()));
   for (const targets::Target* target : processors) {
-    MLC_ASSIGN(const std::vector<LoweredStatement> lowered, try_variant(ctx, library, parts, weights, *target));
-    if (target == processors.front()) find_slow(parts, lowered, typical, report);
+    MLC_ASSIGN(const std::vector<LoweredStatement> lowered, try_variant(ctx, library, parts.processors, weights, *target));
+    if (target == processors.front()) find_slow(parts.processors, lowered, typical, report);
   }
-  for (const targets::Target* target : devices) MLC_RETURN_IF_ERROR(ask_device(ctx, library, parts, weights, *target, report));
+  for (const targets::Target* target : devices) MLC_RETURN_IF_ERROR(ask_device(ctx, library, parts.devices, weights, *target, report));
   const auto has_variant = [](const CheckReport::Device& device) { return device.has_variant; };
   if (asked.size() > report.devices.size() || std::any_of(report.devices.begin(), report.devices.end(), has_variant) || devices.empty()) return ok();
   const CheckReport::Device& first = report.devices.front();

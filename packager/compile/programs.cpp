@@ -27,9 +27,10 @@ double folding_of(const passes::Parts& parts) {
 
 }  // namespace
 
-Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& given,
-                               const Progress& progress, bool for_devices) {
-  passes::Parts parts;
+Result<Optimised> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& given, const Progress& progress,
+                           bool for_devices) {
+  Optimised optimised;
+  passes::Parts& parts = optimised.processors;
   for (Program& program : programs) {
     program.method = method_of(program.function);
     if (const ir::Sym* rows = program.function.states.empty() ? nest::independent_rows(ctx, program.function) : nullptr) {
@@ -42,20 +43,34 @@ Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs,
   passes::Options options = given;
   double folding = folding_of(parts);
   if (!options.folding) options.folding = &folding;
+  const std::vector<std::string> all = options.pipeline, of_devices = passes::for_devices(all);
+  const auto [own, own_of_devices] = std::mismatch(all.begin(), all.end(), of_devices.begin(), of_devices.end());
+  const auto run = [&](passes::Parts& some, std::vector<std::string> pipeline) -> Status {
+    options.pipeline = std::move(pipeline);
+    for (const auto& segment : some.segments) MLC_RETURN_IF_ERROR(passes::run(ctx, *segment, options));
+    return ok();
+  };
+  options.pipeline = {all.begin(), own};
   for (const auto& segment : parts.segments) {
     MLC_RETURN_IF_ERROR(passes::run(ctx, *segment, options));
     if (progress) progress(static_cast<size_t>(&segment - parts.segments.data()) + 1, parts.segments.size());
   }
-  passes::collect_derived(ctx, parts);
   if (for_devices) {
     std::vector<std::string> names;
     for (const Program& program : programs) names.push_back(program.method.name);
-    MLC_RETURN_IF_ERROR(passes::cut_segments(ctx, names, parts));
+    passes::number_parts(ctx, names, parts);
+    optimised.devices = passes::copy_of(parts);
   }
-  for (const auto& segment : parts.segments)
-    for (uint32_t array : passes::used_constants(*segment)) weights.add(*segment, array);
+  MLC_RETURN_IF_ERROR(run(parts, {own, all.end()}));
+  MLC_RETURN_IF_ERROR(run(optimised.devices, {own_of_devices, of_devices.end()}));
+  for (passes::Parts* some : {&optimised.processors, &optimised.devices}) {
+    passes::collect_derived(ctx, *some);
+    MLC_RETURN_IF_ERROR(passes::cut_segments(ctx, *some));
+    for (const auto& segment : some->segments)
+      for (uint32_t array : passes::used_constants(*segment)) weights.add(*segment, array);
+  }
   weights.seal();
-  return parts;
+  return optimised;
 }
 
 void add_program(container::ContainerBuilder& builder, const Program& program, double tolerance) {

@@ -4,8 +4,8 @@
 //   std::vector<Program> programs;
 //   programs.push_back({.function = std::move(function)});
 //   WeightStore weights;
-//   MLC_ASSIGN(const passes::Parts parts, optimise(ctx, programs, weights));
-//   MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx, library, parts, weights, target));
+//   MLC_ASSIGN(const Optimised parts, optimise(ctx, programs, weights));
+//   MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx, library, parts.of(target), weights, target));
 //   container::ContainerBuilder builder;
 //   for (const Program& p : programs) add_program(builder, p, tolerance);
 //   MLC_RETURN_IF_ERROR(weights.write(builder));
@@ -36,9 +36,16 @@ struct Program {
   format::Method method;      // its interface, set by `optimise`
 };
 
+// What is left of programs behind all passes: segments as processors run them, and as devices do, where these are asked for. Both have the
+// same names, interfaces and stored weights, so that a run may have some segments from the one and some from the other.
+struct Optimised {
+  passes::Parts processors, devices;
+  const passes::Parts& of(const targets::Target& target) const { return target.is_device() ? devices : processors; }
+};
+
 // Cuts the programs into parts, runs all passes on every segment, announces their constants and seals `weights`.
-// `progress` counts parts. `for_devices`: programs may run on several devices together, so there are cuts (passes/segments/cut.h).
-Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& options = {},
+// `progress` counts parts. `for_devices`: programs may run on devices, and on several together, so there are cuts (passes/segments/cut.h).
+Result<Optimised> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& options = {},
                                const Progress& progress = {}, bool for_devices = false);
 
 // The interface of a program and its golden vectors; `tolerance` relative to the largest output.

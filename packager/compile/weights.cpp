@@ -61,7 +61,7 @@ void WeightStore::add(const nest::Function& function, uint32_t number) {
   if (placed_.count({&function, number})) return;
   const nest::Array& array = function.arrays[number];
   // The digest covers type and shape too, so arrays that share data under two shapes are hashed per shape.
-  const Digest digest = tensor_digest(stored_type(array.dtype), constant_shape(array), array.data->bytes);
+  const Digest digest = digest_of(array);
   auto [found, is_new] = by_content_.emplace(digest, entries_.size());
   if (is_new) entries_.push_back({tensor_name(array.name), digest, &array, {}, 0});
   Entry& entry = entries_[found->second];
@@ -69,6 +69,13 @@ void WeightStore::add(const nest::Function& function, uint32_t number) {
   auto copy = std::find_if(entry.copies.begin(), entry.copies.end(), same_layout);
   if (copy == entry.copies.end()) copy = entry.copies.insert(copy, &array);
   placed_[{&function, number}] = {found->second, static_cast<uint32_t>(copy - entry.copies.begin())};
+}
+
+// Segments of several forms share what they read.
+Digest WeightStore::digest_of(const nest::Array& array) {
+  auto [known, is_new] = digests_.try_emplace({array.data.get(), array.dtype, constant_shape(array)});
+  if (is_new) known->second = tensor_digest(stored_type(array.dtype), constant_shape(array), array.data->bytes);
+  return known->second;
 }
 
 void WeightStore::seal() {

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/status.h"
@@ -40,8 +41,11 @@ class WeightStore {
     std::vector<const nest::Array*> copies;      // one per distinct layout
     uint32_t number = 0;
   };
+  Digest digest_of(const nest::Array& array);
+
   std::vector<Entry> entries_;
   std::map<Digest, size_t> by_content_;
+  std::map<std::tuple<const nest::ConstData*, DType, std::vector<uint64_t>>, Digest> digests_;
   std::map<std::pair<const nest::Function*, uint32_t>, std::pair<size_t, uint32_t>> placed_;
   std::vector<size_t> order_;
 };

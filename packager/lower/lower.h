@@ -48,9 +48,8 @@ Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& 
 // For profiles: multiplications and additions of a kernel that is a product on a device, or a part of one; an extent. Null: it is none.
 const ir::Expr* product_operations(ir::Context& ctx, const loop::Kernel& kernel);
 
-// All of a group in one kernel, behind those that prepare what it reads; on a device, neighbours for which there is a template in one
-// kernel, the others as they are alone. Nothing: its statements are better lowered one by one, or this target cannot have local
-// arrays whose size the run decides. `how`: of the part of it that has `group_alternatives`.
+// All of a group in one kernel, behind those that prepare what it reads. Nothing: its statements are better lowered one by one, or this
+// target cannot have local arrays whose size the run decides; on a device, they are no attention. `how`: of attention on devices.
 Result<std::optional<std::vector<loop::Kernel>>> lower_group(ir::Context& ctx, const nest::Function& function, const nest::Group& group,
                                                              const std::string& source, const targets::Target& target,
                                                              const MathExpander& expand, const schedule::Schedule* how = nullptr);

@@ -34,6 +34,7 @@ Statement copy_of(const Statement& s) {
   assert(!s.control && "a control has functions of its own");
   Statement out;
   out.source = s.source;
+  out.part = s.part;
   out.joins = s.joins;
   if (s.nest) out.nest = std::make_unique<Nest>(*s.nest);
   if (!s.proc) return out;

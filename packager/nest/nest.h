@@ -92,6 +92,7 @@ struct Statement {
   std::unique_ptr<Nest> nest;  // exactly one of the three
   ProcPtr proc;
   std::unique_ptr<Control> control;
+  uint32_t part = 0;   // of the function where that is cut in parts, rising (passes/segments/cut.h)
   bool joins = false;  // in one launch with the statement before it, where lowering can do that (group.h)
 };
 

@@ -20,11 +20,15 @@ Status split_dims(ir::Context& ctx, nest::Function& f);
 Status assign_layouts(ir::Context& ctx, nest::Function& f);
 Status inline_weights(ir::Context& ctx, nest::Function& f);
 Status derive_weights(ir::Context& ctx, nest::Function& f, uint64_t most);
+Status widen(ir::Context& ctx, nest::Function& f, uint64_t most);
 Status split_windows(ir::Context& ctx, nest::Function& f);
 Status split_phases(ir::Context& ctx, nest::Function& f);
 Status split_folds(ir::Context& ctx, nest::Function& f);
 Status group(ir::Context& ctx, nest::Function& f);
-Status prologues(ir::Context& ctx, nest::Function& f);
+// Of folds over pieces too, or of numbers alone.
+Status prologues(ir::Context& ctx, nest::Function& f, bool with_folds);
+Status join_rows(ir::Context& ctx, nest::Function& f);
+Status mark_attention(ir::Context& ctx, nest::Function& f);
 
 // Parts of cleanup that other passes end with.
 void remove_dead(nest::Function& f);

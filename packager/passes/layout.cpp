@@ -15,7 +15,7 @@
 // vote together. The axis with the most votes becomes innermost, the others keep their order: channels last.
 //
 // Inputs and outputs that lie otherwise than a contraction wants are copied once, instead of being read or written across
-// their grain by every tap of it. Copies of f16 are f32 where that is what they are read as.
+// their grain by every tap of it.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -240,13 +240,10 @@ class Assigner {
     a.name = nest::unique_name(f_, a.name + "@" + nest::to_string(layout, static_cast<unsigned>(a.shape.size())), "");
     a.kind = nest::Array::Kind::Temp;
     a.layout = std::move(layout);
-    const bool wide = !output && is_read_widened(array);
-    if (wide) a.dtype = DType::F32;
     f_.arrays.push_back(std::move(a));
     for (nest::Statement& s : f_.body) {
       if (!s.nest) continue;
       map_roots(s, [&](const Expr* root) {
-        if (wide) return widened(root, array, twin);
         return replace_loads(ctx_, root, array, [&](const Expr* l) { return ctx_.load(twin, l->type, {l->args.begin(), l->args.end()}, l->access); });
       });
       for (nest::Write& w : s.nest->writes)
@@ -254,35 +251,6 @@ class Assigner {
     }
     const uint32_t from = output ? twin : array, to = output ? array : twin;
     (output ? copies_out_ : copies_in_).push_back(copy_statement(ctx_, f_, from, to, f_.arrays[array].name + (output ? ", as it is given" : ", as it is used")));
-  }
-
-  // Whether all that is read of f16 becomes f32 at once: then its copy is f32, and no tap converts an element again.
-  bool is_read_widened(uint32_t array) {
-    if (f_.arrays[array].dtype != DType::F16) return false;  // products of pairs take bf16 as it is
-    bool all = true, any = false;
-    const auto is_load = [&](const Expr* e) { return e->op == Op::Load && e->array == array; };
-    for (const nest::Statement& s : f_.body) {
-      if (!s.nest) continue;
-      for_roots(s, [&](const Expr* root) {
-        all &= !is_load(root);
-        ir::walk(root, [&](const Expr* e) {
-          if (std::none_of(e->args.begin(), e->args.end(), is_load) && !(e->op == Op::Fold && e->fold->where && is_load(e->fold->where))) return;
-          all &= e->op == Op::Cast && e->type.dtype == DType::F32;
-          any = true;
-        });
-      });
-    }
-    return all && any;
-  }
-
-  const Expr* widened(const Expr* root, uint32_t array, uint32_t twin) {
-    std::function<const Expr*(const Expr*)> wide = [&](const Expr* e) -> const Expr* {
-      if (e->op != Op::Cast || e->args[0]->op != Op::Load || e->args[0]->array != array) return nullptr;
-      std::vector<const Expr*> index;
-      for (const Expr* at : e->args[0]->args) index.push_back(ctx_.rewrite(at, wide));
-      return ctx_.load(twin, {DType::F32, 1}, index, e->args[0]->access);
-    };
-    return ctx_.rewrite(root, wide);
   }
 
   static bool looks_up(const Expr* index) {

@@ -29,11 +29,23 @@ std::vector<NamedPass> all_passes() {
           {"procs", plain(simplify_procs)}, {"split-windows", plain(split_windows)}, {"layout", plain(assign_layouts)}, {"inline-weights", plain(inline_weights)},
           {"winograd", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived); }},
           {"derive-weights", [](ir::Context& ctx, nest::Function& f, const Options& o) { return derive_weights(ctx, f, o.most_derived); }},
-          {"split-phases", plain(split_phases)}, {"split-folds", plain(split_folds)}, {"group", plain(group)}, {"prologues", plain(prologues)}};
+          {"widen", [](ir::Context& ctx, nest::Function& f, const Options& o) { return widen(ctx, f, o.most_derived); }},
+          {"split-phases", plain(split_phases)}, {"split-folds", plain(split_folds)}, {"group", plain(group)}, {"join-rows", plain(join_rows)}, {"attention", plain(mark_attention)},
+          {"prologues", [](ir::Context& ctx, nest::Function& f, const Options&) { return prologues(ctx, f, true); }},
+          {"number-prologues", [](ir::Context& ctx, nest::Function& f, const Options&) { return prologues(ctx, f, false); }}};
 }
 
 std::vector<std::string> default_pipeline() {
-  return {"narrow", "algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "pad-codes", "fold-constants", "cleanup", "split-dims", "procs", "split-windows", "layout", "inline-weights", "derive-weights", "winograd", "split-phases", "split-folds", "group", "prologues"};
+  return {"narrow", "algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "pad-codes", "fold-constants", "cleanup", "split-dims", "procs", "split-windows", "layout", "inline-weights",
+          "derive-weights", "widen", "winograd", "split-phases", "split-folds", "group", "prologues"};
+}
+
+std::vector<std::string> for_devices(std::vector<std::string> pipeline) {
+  constexpr std::pair<std::string_view, std::string_view> kInstead[] = {{"widen", ""}, {"group", "join-rows"}, {"prologues", "number-prologues"}};
+  for (const auto& [pass, instead] : kInstead) std::replace(pipeline.begin(), pipeline.end(), std::string(pass), std::string(instead));
+  if (const auto rows = std::find(pipeline.begin(), pipeline.end(), "join-rows"); rows != pipeline.end()) pipeline.insert(rows + 1, "attention");
+  std::erase(pipeline, "");
+  return pipeline;
 }
 
 std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline) {

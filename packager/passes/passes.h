@@ -16,10 +16,14 @@
 //   inline-weights  weights that are computed from constants in every run go into the products that read them
 //   winograd        a form: 3x3 convolutions with fewer multiplications, where that is faster
 //   derive-weights  what is computed from constants in every run becomes a constant of the opened model
+//   widen           processors: f16 that products convert many times is converted once
 //   split-phases    sums that a divisibility cuts short (transposed convolutions) become sums over what divides, phase by phase
 //   split-folds     folds over a whole array become folds over its pieces, which workers divide among them
-//   group           neighbours that share their rows are marked to run in one launch
-//   prologues       numbers that take less than a launch are computed by each statement that reads them
+//   group           processors: neighbours that share their rows are marked to run in one launch
+//   join-rows       devices: folds over rows and what is made of them for each point of a row are one statement
+//   attention       devices: statements that are attention together are marked
+//   prologues       numbers that take less than a launch are computed by each statement that reads them; number-prologues, for
+//                   devices, those without folds
 //
 // Each is one file and leaves a function that nest/verify/verify.h accepts. `check` interprets the function before and after
 // every pass on random inputs and fails where the answers differ: for tests and for finding a bad rewrite.
@@ -35,7 +39,10 @@
 
 namespace mlc::passes {
 
+// Of processors.
 std::vector<std::string> default_pipeline();
+// The same for devices: equal up to where both fuse in their own ways. Weights are stored alike.
+std::vector<std::string> for_devices(std::vector<std::string> pipeline);
 // The same with products in bf16, which are fused anew.
 std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline);
 std::vector<std::string> without_forms(std::vector<std::string> pipeline);

@@ -106,6 +106,12 @@ void add_conjuncts(const Expr* e, std::vector<const Expr*>& out) {
   }
 }
 
+bool is_stored_whole(const nest::Array& a) {
+  return std::all_of(a.layout.pieces.begin(), a.layout.pieces.end(), [&](const nest::Piece& piece) {
+    return piece.extent == 0 || (piece.extent == nest::kPanel && is_float(a.dtype)) || (a.shape[piece.axis]->is_const() && a.shape[piece.axis]->i % (piece.divisor * piece.extent) == 0);
+  });
+}
+
 bool is_constant(const nest::Function& f, const nest::Nest& n) {
   bool constant = true;
   const auto look = [&](const Expr* root) {

@@ -50,6 +50,9 @@ nest::Statement copy_statement(ir::Context& ctx, const nest::Function& f, uint32
 bool is_constant(const nest::Function& f, const nest::Nest& n);
 // By array: temporary ones that one statement computes from constants alone, a value per element.
 std::vector<bool> constant_temporaries(const nest::Function& f, const Uses& uses);
+// Whether a statement that writes its elements writes all of it that counts: padding would have to be zero, but for columns of a panel,
+// from which nothing is written on.
+bool is_stored_whole(const nest::Array& a);
 // What arrays of kind Derived take.
 uint64_t derived_bytes(ir::Context& ctx, const nest::Function& f);
 

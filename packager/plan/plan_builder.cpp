@@ -431,14 +431,14 @@ class FunctionWriter {
 
 }  // namespace
 
-Result<std::vector<std::byte>> write_plan(ir::Context& ctx, const std::vector<FunctionPlan>& segments, const std::vector<nest::Program>& programs, const DerivedPlan& derived) {
+Result<std::vector<std::byte>> write_plan(ir::Context& ctx, const std::vector<FunctionPlan>& segments, const std::vector<std::shared_ptr<const nest::Program>>& programs, const DerivedPlan& derived) {
   struct Part {
     const FunctionPlan* segment = nullptr;  // one of the two
     const nest::Program* program = nullptr;
   };
   std::map<std::string, Part> parts;  // sorted by name, as plans are
   for (const FunctionPlan& plan : segments) parts[plan.function->name].segment = &plan;
-  for (const nest::Program& program : programs) parts[program.interface.name].program = &program;
+  for (const auto& program : programs) parts[program->interface.name].program = program.get();
   std::map<std::string, uint32_t> number_of;
   for (const auto& [name, part] : parts) number_of.emplace(name, static_cast<uint32_t>(number_of.size()));
   exec::Plan written;

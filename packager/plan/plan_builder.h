@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,6 @@ struct DerivedPlan {
 
 // The bytes of a plan segment. Functions are sorted by name. Fails if a symbol has no source in the inputs' shapes.
 Result<std::vector<std::byte>> write_plan(ir::Context& ctx, const std::vector<FunctionPlan>& segments,
-                                          const std::vector<nest::Program>& programs = {}, const DerivedPlan& derived = {});
+                                          const std::vector<std::shared_ptr<const nest::Program>>& programs = {}, const DerivedPlan& derived = {});
 
 }  // namespace mlc::plan

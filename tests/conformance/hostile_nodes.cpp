@@ -82,8 +82,8 @@ Status build(const lang::Library& library, ir::Context& ctx, nest::Function func
   std::vector<compile::Program> programs;
   programs.push_back({.function = std::move(function)});
   compile::WeightStore weights;
-  MLC_ASSIGN(const passes::Parts parts, compile::optimise(ctx, programs, weights));
-  auto variant = compile::compile_variant(ctx, library, parts, weights, *targets::find_target("portable"));
+  MLC_ASSIGN(const compile::Optimised parts, compile::optimise(ctx, programs, weights));
+  auto variant = compile::compile_variant(ctx, library, parts.processors, weights, *targets::find_target("portable"));
   return variant.ok() ? ok() : variant.status();
 }
 

@@ -49,6 +49,7 @@ class CaseRun {
     const Status begun = answers_->begin();
     base_.given = answers_->given();
     const bool executes = std::any_of(options_.paths.begin(), options_.paths.end(), [](const Path& p) { return p.way == Way::Executed; });
+    answers_->will_run(options_.paths);
     if (begun.ok() && executes && options_.most_work) answers_->bound_executors(*options_.most_work);
     if (begun.ok() && options_.print) std::printf("%s\n", nest::print(answers_->function()).c_str());
     return begun;

@@ -220,6 +220,7 @@ void run_trial(const lang::Library& library, const Trial& trial, const std::vect
   const Begun begun = begin_trial(library, trial);
   if (begun.failed) return report(*begun.failed);
   if (know) know(begun.oracle);
+  begun.answers->will_run(paths);
   for (size_t k = first; k < paths.size(); ++k) {
     const auto got = begun.answers->on(paths[k]);
     if (!got.ok()) {

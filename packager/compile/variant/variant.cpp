@@ -83,8 +83,8 @@ class VariantCompiler {
     MLC_RETURN_IF_ERROR(dump(lowered, shown));
     MLC_ASSIGN(variant.plan, plan_of(lowered));
     if (options_.choose) variant.launches = launches_in(lowered);
-    for (const nest::Program& program : parts_.programs)
-      for (const nest::Step& step : program.steps)
+    for (const auto& program : parts_.programs)
+      for (const nest::Step& step : program->steps)
         if (!step.service.empty()) variant.services.insert(step.service);
     return variant;
   }

@@ -49,8 +49,8 @@ struct VariantOptions {
   ChooseSchedule choose = {};                 // asked for each nest that is not in a group; may be empty
 };
 
-// Segments have passed all passes and are shared by all targets (layouts do not depend on the target, so that weights
-// exist once); `weights` is sealed. The module has passed the audit when this returns.
+// Segments have passed all passes, those of the target's class (layouts do not depend on it, so that weights exist once); `weights` is
+// sealed. The module has passed the audit when this returns.
 Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
                                         const WeightStore& weights, const targets::Target& target, const VariantOptions& options = {});
 

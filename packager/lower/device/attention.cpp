@@ -4,7 +4,6 @@
 #include <cmath>
 #include <set>
 
-#include "packager/lower/device/group_values.h"
 #include "packager/nest/proc.h"
 
 namespace mlc::lower {
@@ -19,6 +18,7 @@ namespace {
 using Dims = std::vector<const ir::Dim*>;
 
 constexpr size_t kMostParts = 1000;  // of a score that may fault
+constexpr size_t kMostNodes = 2000;  // of a value
 
 bool is_f32(const Expr* e) { return e->type.dtype == DType::F32; }
 bool is_lowest(const Expr* e) { return e->is_const() && is_f32(e) && e->f == -INFINITY; }
@@ -43,10 +43,85 @@ std::optional<Exponential> exponential_of(const Expr* e) {
   return Exponential{difference->args[0], difference->args[1]};
 }
 
+// What nests of a group pass on, as values.
+class Values {
+ public:
+  Values(ir::Context& ctx, const nest::Group& group) : ctx_(ctx), group_(group) {}
+
+  // Whether what each nest but the last one writes is a value for each of its points, which these nests alone read.
+  bool are_private() const {
+    for (size_t k = 0; k + 1 < group_.nests.size(); ++k) {
+      const nest::Nest& nest = *group_.nests[k];
+      if (!is_plain(nest)) return false;
+      if (std::none_of(group_.locals.begin(), group_.locals.end(), [&](const nest::Group::Local& l) { return l.array == nest.writes[0].array; })) return false;
+    }
+    return true;
+  }
+
+  // The nest before the last one that writes what is loaded.
+  std::optional<size_t> writer_of(const Expr* load) const {
+    for (size_t k = 0; load->op == Op::Load && k + 1 < group_.nests.size(); ++k)
+      if (group_.nests[k]->writes[0].array == load->array) return k;
+    return std::nullopt;
+  }
+
+  // `e`, where what nests from `first` on write is the value that they write; `but` stays as it is. Null, if there is no such value.
+  const Expr* resolved(const Expr* e, size_t first, const Expr* but = nullptr) const {
+    bool good = true;
+    for (size_t round = first; round < group_.nests.size() && good; ++round) {
+      bool changed = false;
+      e = ctx_.rewrite(e, [&](const Expr* x) -> const Expr* {
+        if (x == but) return x;
+        const auto writer = writer_of(x);
+        if (!writer || *writer < first) return nullptr;
+        const Expr* value = written_at(*writer, x);
+        changed = true;
+        good &= value != nullptr;
+        return value;
+      });
+      size_t nodes = 0;
+      ir::walk(e, [&](const Expr*) { ++nodes; });
+      if (nodes > kMostNodes) return nullptr;
+      if (!changed) return e;
+    }
+    return nullptr;
+  }
+
+ private:
+  // Each axis is a dim of its own, or has one element.
+  static bool is_plain(const nest::Nest& nest) {
+    if (nest.where || nest.scan_dim || nest.writes.size() != 1 || nest.writes[0].push) return false;
+    std::vector<const ir::Dim*> seen;
+    for (const Expr* e : nest.writes[0].index) {
+      if (e->is_int(0)) continue;
+      if (e->op != Op::Dim || std::find(seen.begin(), seen.end(), e->dim) != seen.end()) return false;
+      seen.push_back(e->dim);
+    }
+    return seen.size() == nest.dims.size();
+  }
+
+  const Expr* written_at(size_t nest, const Expr* load) const {
+    const nest::Write& w = group_.nests[nest]->writes[0];
+    std::unordered_map<const Expr*, const Expr*> at;
+    for (size_t axis = 0; axis < w.index.size(); ++axis)
+      if (w.index[axis]->op == Op::Dim) at.emplace(w.index[axis], load->args[axis]);
+    // A dim of the reader that is one of a fold inside would become part of it.
+    bool captured = false;
+    ir::walk(w.value, [&](const Expr* e) {
+      if (e->op != Op::Fold) return;
+      for (const ir::Dim* d : e->fold->dims)
+        for (const Expr* arg : load->args) captured |= ir::depends_on(arg, ctx_.dim(d));
+    });
+    return captured ? nullptr : ctx_.substitute(w.value, at);
+  }
+
+  ir::Context& ctx_;
+  const nest::Group& group_;
+};
+
 class Finder {
  public:
-  Finder(ir::Context& ctx, const nest::Function& f, const nest::Group& group, size_t first, size_t last)
-      : ctx_(ctx), f_(f), group_(group), first_(first), last_(last), values_(ctx, group, first, last) {}
+  Finder(ir::Context& ctx, const nest::Function& f, const nest::Group& group) : ctx_(ctx), f_(f), group_(group), values_(ctx, group) {}
 
   Result<std::optional<Attention>> run() {
     if (!values_.are_private() || !find_mixing() || !find_part() || !find_all() || !find_product()) return std::optional<Attention>();
@@ -54,70 +129,67 @@ class Finder {
   }
 
  private:
-  const nest::Nest& whole() const { return *group_.nests[last_]; }
-  const Expr* result() const { return whole().writes[0].value; }
   bool depends_on_key(const Expr* e) const { return ir::depends_on(e, ctx_.dim(key_)); }
   const Expr* along_key(const Expr* e, const ir::Dim* d) { return ctx_.substitute(e, {{ctx_.dim(d), ctx_.dim(key_)}}); }
 
-  // The sum over keys of weights, which the nests before wrote, times values.
+  // The sum over keys of weights, which the nests before wrote, times values. What the nests behind the first one pass on is had as
+  // values, in terms of the scores.
   bool find_mixing() {
-    const nest::Nest& n = whole();
-    if (n.where || n.scan_dim || n.writes.size() != 1 || n.writes[0].push) return false;
+    whole_ = *group_.nests.back();
+    if (whole_.where || whole_.scan_dim || whole_.writes.size() != 1 || whole_.writes[0].push) return false;
     size_t folds = 0;
-    ir::walk(result(), [&](const Expr* e) {
+    ir::walk(whole_.writes[0].value, [&](const Expr* e) {
       if (e->op == Op::Fold) mixed_ = e, ++folds;
     });
     if (folds != 1 || mixed_->fold->dims.size() != 1 || mixed_->fold->where) return false;
-    const auto c = nest::contraction_of(ctx_, n.dims, mixed_);
+    const auto c = nest::contraction_of(ctx_, whole_.dims, mixed_);
     if (!c || c->acc() != DType::F32) return false;
     key_ = mixed_->fold->dims[0];
-    const bool is_a = values_.written_at(c->a.load) != nullptr;
+    const bool is_a = values_.writer_of(c->a.load).has_value();
     const nest::Operand &weights = is_a ? c->a : c->b, &others = is_a ? c->b : c->a;
-    if (!values_.written_at(weights.load) || values_.written_at(others.load) || weights.factor != weights.load || others.inside || others.outside) return false;
-    weight_load_ = weights.load;
+    if (!values_.writer_of(weights.load) || values_.writer_of(others.load) || weights.factor != weights.load || others.inside || others.outside) return false;
     factor_ = others;
-    for (const ir::Dim* d : n.dims) {
-      const bool weighs = ir::depends_on(weight_load_, ctx_.dim(d)), valued = ir::depends_on(others.factor, ctx_.dim(d));
+    for (const ir::Dim* d : whole_.dims) {
+      const bool weighs = ir::depends_on(weights.load, ctx_.dim(d)), valued = ir::depends_on(others.factor, ctx_.dim(d));
       if (!weighs && !valued) return false;
       (weighs ? rows_ : columns_).push_back(d);
       if (weighs && !valued) queries_.push_back(d);
     }
-    return !columns_.empty() && depends_on_key(weight_load_);
+    weight_ = values_.resolved(weights.load, 1);
+    const Expr* result = values_.resolved(whole_.writes[0].value, 1, mixed_);
+    if (!weight_ || !result) return false;
+    whole_.writes[0].value = result;
+    return !columns_.empty() && depends_on_key(weight_);
   }
 
   // The weights are the exponentials, or these times what does not depend on the key.
   bool find_part() {
-    parted_ = weight_load_;
-    weight_ = weight_load_;
-    const Expr* written = values_.written_at(weight_load_);
-    auto e = exponential_of(written);
-    if (!e) {
-      weight_ = written;
-      if (!(parted_ = scaled_by_row(written)) || !(written = values_.written_at(parted_))) return false;
-      e = exponential_of(written);
-    }
-    if (!e || e->top->op != Op::Load || depends_on_key(e->top)) return false;
-    part_ = written;
-    score_ = e->score;
-    top_ = e->top;
+    part_ = scaled_by_row(weight_);
+    if (!part_) return false;
+    const Exponential e = *exponential_of(part_);
+    score_ = e.score;
+    top_ = e.top;
     // The top is the largest of these scores.
-    const Expr* largest = values_.written_at(top_);
-    if (!largest || largest->op != Op::Fold || largest->fold->combiner->join != Join::Max || largest->fold->where || largest->fold->dims.size() != 1) return false;
-    const ir::Dim* d = largest->fold->dims[0];
-    return d->extent == key_->extent && along_key(largest->args[0], d) == score_;
+    if (top_->op != Op::Fold || depends_on_key(top_) || top_->fold->combiner->join != Join::Max || top_->fold->where || top_->fold->dims.size() != 1) return false;
+    const ir::Dim* d = top_->fold->dims[0];
+    return d->extent == key_->extent && along_key(top_->args[0], d) == score_;
   }
 
-  // The load that `e` is linear in, if nothing else of it depends on the key.
+  // The exponential that `e` is linear in, if nothing else of it depends on the key.
   const Expr* scaled_by_row(const Expr* e) const {
-    if (!is_f32(e)) return nullptr;
-    if (e->op == Op::Select && is_zero(e->args[1]) && !depends_on_key(e->args[0])) return scaled_by_row(e->args[2]);
-    if (e->op != Op::Div && e->op != Op::Mul) return nullptr;
-    for (size_t k = 0; k < (e->op == Op::Mul ? 2u : 1u); ++k)
-      if (e->args[k]->op == Op::Load && depends_on_key(e->args[k]) && !depends_on_key(e->args[1 - k])) return e->args[k];
-    return nullptr;
+    while (is_f32(e) && !exponential_of(e)) {
+      const Expr* inside = nullptr;
+      if (e->op == Op::Select && is_zero(e->args[1]) && !depends_on_key(e->args[0])) inside = e->args[2];
+      if (e->op == Op::Div && !depends_on_key(e->args[1])) inside = e->args[0];
+      for (size_t k = 0; e->op == Op::Mul && k < 2; ++k)
+        if (!depends_on_key(e->args[1 - k])) inside = e->args[k];
+      if (!inside) return nullptr;
+      e = inside;
+    }
+    return is_f32(e) ? e : nullptr;
   }
 
-  // Whatever else is read of the nests before is the sum of all exponentials.
+  // Whatever else is had of the scores is the sum of all exponentials.
   bool find_all() {
     bool good = true;
     const auto look = [&](const Expr* root) {
@@ -125,28 +197,30 @@ class Finder {
       while (!stack.empty()) {
         const Expr* e = stack.back();
         stack.pop_back();
-        if (e == mixed_ || e == parted_) continue;
-        const Expr* written = values_.written_at(e);
-        if (written && e != all_) good &= !all_ && is_sum_of_parts(written), all_ = e;
-        stack.insert(stack.end(), e->args.begin(), e->args.end());
+        if (e == mixed_ || e == part_) continue;
+        good &= !values_.writer_of(e);
+        if (e->op != Op::Fold) {
+          stack.insert(stack.end(), e->args.begin(), e->args.end());
+          continue;
+        }
+        good &= e == all_ || (!all_ && is_sum_of_parts(e));
+        all_ = e;
       }
     };
-    look(result());
+    look(whole_.writes[0].value);
     look(weight_);
     return good;
   }
 
   bool is_sum_of_parts(const Expr* e) {
-    if (e->op != Op::Fold || e->fold->combiner->join != Join::Sum || e->fold->where || e->fold->dims.size() != 1) return false;
+    if (e->fold->combiner->join != Join::Sum || e->fold->where || e->fold->dims.size() != 1) return false;
     const ir::Dim* d = e->fold->dims[0];
-    if (d->extent != key_->extent) return false;
-    const Expr* term = along_key(e->args[0], d);
-    return term == parted_ || term == part_;
+    return d->extent == key_->extent && along_key(e->args[0], d) == part_;
   }
 
   // Scores are what becomes of a product of queries and keys.
   bool find_product() {
-    scored_ = values_.resolved(score_);
+    scored_ = values_.resolved(score_, 0);
     if (!scored_ || !is_f32(scored_)) return false;
     size_t folds = 0;
     ir::walk(scored_, [&](const Expr* e) { folds += e->op == Op::Fold; });
@@ -158,20 +232,19 @@ class Finder {
   Result<std::optional<Attention>> flat() {
     const std::optional<Attention> none;
     Params params(f_);
-    for (size_t k = first_; k < last_; ++k) {
+    for (size_t k = 0; k + 1 < group_.nests.size(); ++k) {
       const uint32_t array = group_.nests[k]->writes[0].array;
-      const auto number = static_cast<uint32_t>(params.locals.size());
-      params.locals.emplace(array, LocalRows{number, std::vector<const Expr*>(f_.arrays[array].shape.size(), ctx_.integer(0)), f_.arrays[array].shape});
+      params.locals.emplace(array, LocalRows{static_cast<uint32_t>(k), std::vector<const Expr*>(f_.arrays[array].shape.size(), ctx_.integer(0)), f_.arrays[array].shape});
     }
     const auto flattened = [&](const Expr* e) { return flatten(ctx_, f_, params, e); };
     Attention a;
-    MLC_ASSIGN(a.nest, flatten(ctx_, f_, whole(), params));
+    MLC_ASSIGN(a.nest, flatten(ctx_, f_, whole_, params));
     a.key = key_;
     a.mixed = flattened(mixed_);
     a.top = flattened(top_);
     a.score = flattened(scored_);
     a.part = flattened(ctx_.substitute(part_, {{score_, scored_}}));
-    a.parted = flattened(parted_);
+    a.parted = flattened(part_);
     a.weight = flattened(weight_);
     if (all_) a.all = flattened(all_);
     const auto within = [](const Expr* node, const Expr* e) { return ir::depends_on(e, node); };
@@ -257,19 +330,19 @@ class Finder {
   ir::Context& ctx_;
   const nest::Function& f_;
   const nest::Group& group_;
-  const size_t first_, last_;
-  const GroupValues values_;
+  const Values values_;
+  nest::Nest whole_;               // the last one
   const ir::Dim* key_ = nullptr;
   Dims rows_, queries_, columns_;  // of the last nest: that weights know, that values do not, and the others
   nest::Operand factor_;           // the values
-  const Expr *mixed_ = nullptr, *weight_load_ = nullptr, *weight_ = nullptr, *parted_ = nullptr, *part_ = nullptr;
+  const Expr *mixed_ = nullptr, *weight_ = nullptr, *part_ = nullptr;
   const Expr *score_ = nullptr, *scored_ = nullptr, *top_ = nullptr, *all_ = nullptr;
 };
 
 }  // namespace
 
-Result<std::optional<Attention>> attention_of(ir::Context& ctx, const nest::Function& f, const nest::Group& group, size_t first, size_t last) {
-  return Finder(ctx, f, group, first, last).run();
+Result<std::optional<Attention>> attention_of(ir::Context& ctx, const nest::Function& f, const nest::Group& group) {
+  return Finder(ctx, f, group).run();
 }
 
 }  // namespace mlc::lower

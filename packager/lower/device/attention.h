@@ -1,13 +1,11 @@
-// Attention, as nests of a group have it (packager/nest/facts/group.h):
+// Attention, as nests of a group have it (packager/passes/fuse/attention.cpp):
 //
-//   scores[rows, u]   what becomes of a product of queries and keys (scale, mask, softcap)
-//   top[rows]         max(scores[rows, u] for u)
-//   part[rows, u]     exp(scores - top), or zero where top is -inf
-//   all[rows]         sum(part[rows, u] for u)
-//   weight[rows, u]   part, or a quotient or product of it and what does not depend on u
-//   y[rows, f]        what becomes of sum(weight[rows, u] * values[u, f] for u)
+//   scores[rows, u]   what becomes of a product of queries and keys (scale, mask, softcap), or of which the next ones make that
+//   weight[rows, u]   part, or a quotient or product of it and what does not depend on u, where
+//                       part is exp(scores - top), or zero where top is -inf, and top max(scores[rows, v] for v)
+//   y[rows, f]        what becomes of sum(weight[rows, u] * values[u, f] for u) and of all, which is sum(part for u)
 //
-// in any number of nests. Here it is one nest, whose dims are those of y and the keys: what each of these is of its scores, so that a
+// in any number of nests behind that of the product. Here it is one nest, whose dims are those of y and the keys: what each of these is of its scores, so that a
 // template need not keep them all (an exponential of a score less another top differs by a factor).
 #pragma once
 
@@ -32,8 +30,8 @@ struct Attention {
   std::vector<const ir::Expr*> in_range;  // of loads of the score, which stand for zero elsewhere: at each query and key, or there is a fault
 };
 
-// Nests first .. last of the group as attention; nothing, if they are none, or if other statements read what they pass on.
-Result<std::optional<Attention>> attention_of(ir::Context& ctx, const nest::Function& f, const nest::Group& group, size_t first, size_t last);
+// The nests of the group as attention; nothing, if they are none, or if other statements read what they pass on.
+Result<std::optional<Attention>> attention_of(ir::Context& ctx, const nest::Function& f, const nest::Group& group);
 
 // Its schedules on a device; nothing, if there is too little to share. `attention` must outlive them.
 std::optional<Schedules> device_attention(const Job& job, const Attention& attention);

@@ -19,7 +19,7 @@ namespace {
 class Rewriter {
  public:
   Rewriter(ir::Context& ctx, nest::Function& f, const Convolution& conv, int64_t points)
-      : ctx_(ctx), f_(f), c_(conv), source_(f.body[conv.statement].source) {
+      : ctx_(ctx), f_(f), c_(conv), source_(f.body[conv.statement].source), part_(f.body[conv.statement].part) {
     for (const Convolution::Axis& axis : c_.axes) {
       transforms_.emplace_back(ctx, points, taps_of_phase(axis));
       const int64_t tile = transforms_.back().tile();
@@ -82,6 +82,7 @@ class Rewriter {
   void add(const char* what, std::unique_ptr<nest::Nest> nest) {
     nest::Statement s;
     s.source = source_ + what;
+    s.part = part_;
     s.nest = std::move(nest);
     made_.push_back(std::move(s));
   }
@@ -395,6 +396,7 @@ class Rewriter {
   std::vector<Transform> transforms_;  // along each axis
   int64_t places_ = 1;                 // of a tile
   const std::string source_;
+  const uint32_t part_;
   std::vector<const Expr*> tiles_;     // of them, along each axis
   uint32_t u_ = 0, v_ = 0, m_ = 0;
   std::vector<nest::Statement> made_;

@@ -44,7 +44,7 @@ class Grouper {
   // Whether statement first + count may be one more of the group.
   bool continues(size_t first, size_t count) const {
     const nest::Statement& next = f_.body[first + count];
-    if (!next.nest) return false;
+    if (!next.nest || next.part != f_.body[first].part) return false;
     const auto inputs = read(next);
     const bool reads = std::any_of(f_.body.begin() + static_cast<ptrdiff_t>(first), f_.body.begin() + static_cast<ptrdiff_t>(first + count),
                                    [&](const nest::Statement& s) {

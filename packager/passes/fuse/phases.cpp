@@ -101,6 +101,7 @@ nest::Statement phases(ir::Context& ctx, const nest::Statement& whole, const Exp
   const nest::Write& w = whole.nest->writes[0];
   nest::Statement part;
   part.source = whole.source;
+  part.part = whole.part;
   part.nest = std::make_unique<nest::Nest>();
   part.nest->dims = whole.nest->dims;
   std::replace(part.nest->dims.begin(), part.nest->dims.end(), c.o, o1);

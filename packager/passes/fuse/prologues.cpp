@@ -1,6 +1,6 @@
 // What is one number and takes less than a launch is computed by each statement that reads it, before its loops: a fold over the
 // pieces of a longer one (split_folds.cpp), a scale made of two of these. No worker waits then for the one that would compute
-// it. Products read it as before, where it stays; what is left of such statements is one launch where they are neighbours.
+// it. On a device each lane would fold anew: there, numbers without folds alone are computed so. Products read it as before, where it stays; what is left of such statements is one launch where they are neighbours.
 #include <algorithm>
 
 #include "packager/nest/facts/contraction.h"
@@ -17,7 +17,7 @@ constexpr size_t kMostNodes = 120, kMostNodesOfReader = 600;
 
 class Prologues {
  public:
-  Prologues(ir::Context& ctx, nest::Function& f) : ctx_(ctx), f_(f) {}
+  Prologues(ir::Context& ctx, nest::Function& f, bool with_folds) : ctx_(ctx), f_(f), with_folds_(with_folds) {}
 
   void run() {
     uses_ = uses_of(f_);
@@ -28,7 +28,7 @@ class Prologues {
       if (uses_.writers[y].size() != 1) continue;
       const std::set<size_t> readers = uses_.readers[y];
       for (const size_t r : readers)
-        if (r > s && reads_once_per_run(r, y)) replace(r, p);
+        if (r > s && f_.body[r].part == f_.body[s].part && reads_once_per_run(r, y)) replace(r, p);
     }
     remove_dead(f_);
     merge_neighbours();
@@ -46,7 +46,7 @@ class Prologues {
     ir::walk(value, [&](const Expr* e) {
       if (e->op == Op::Load) cheap &= e->access != ir::Access::Checked;
       if (e->op == Op::Fold)
-        cheap &= !e->fold->where && estimate(e->fold->dims) <= kMostFolded &&
+        cheap &= with_folds_ && !e->fold->where && estimate(e->fold->dims) <= kMostFolded &&
                  std::all_of(e->args.begin(), e->args.end(), [](const Expr* body) { return body->op == Op::Load; });
     });
     return cheap;
@@ -103,7 +103,7 @@ class Prologues {
     for (size_t s = 0; s < f_.body.size(); ++s) {
       PlainMap p;
       const bool mergeable = is_alone(s) && is_number(f_.body[s], p) && is_cheap(p.write->value);
-      if (mergeable && is_open_ && !reads_any(f_.body[s], written(body.back()))) {
+      if (mergeable && is_open_ && f_.body[s].part == body.back().part && !reads_any(f_.body[s], written(body.back()))) {
         nest::Write w = *p.write;
         for (const ir::Dim* d : p.nest->dims) w.value = ctx_.substitute(w.value, {{ctx_.dim(d), ctx_.integer(0)}});
         for (const Expr*& e : w.index) e = ctx_.integer(0);
@@ -123,13 +123,14 @@ class Prologues {
   ir::Context& ctx_;
   nest::Function& f_;
   Uses uses_;
+  const bool with_folds_;
   bool is_open_ = false;  // the last statement of the new body is one number or several
 };
 
 }  // namespace
 
-Status prologues(ir::Context& ctx, nest::Function& f) {
-  Prologues(ctx, f).run();
+Status prologues(ir::Context& ctx, nest::Function& f, bool with_folds) {
+  Prologues(ctx, f, with_folds).run();
   return ok();
 }
 

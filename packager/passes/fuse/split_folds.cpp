@@ -236,11 +236,12 @@ class Splitter {
     for (const ir::Dim* d : dims) a.shape.push_back(d->extent);
     const auto array = static_cast<uint32_t>(f_.arrays.size());
     f_.arrays.push_back(std::move(a));
-    nest::Statement* to = statement_of(dims, value);
+    nest::Statement* to = statement_of(s.part, dims, value);
     if (!to) {
       made_.push_back(f_.body.size());
       to = &f_.body.emplace_back();
       to->source = s.source;
+      to->part = s.part;
       to->nest = std::make_unique<nest::Nest>();
       for (const ir::Dim* d : dims) to->nest->dims.push_back(ctx_.declare_dim(d->name, d->extent));
     }
@@ -254,8 +255,8 @@ class Splitter {
     return array;
   }
 
-  // One of those made before that has these points, and behind which nothing is written that `value` reads.
-  nest::Statement* statement_of(const std::vector<const ir::Dim*>& dims, const Expr* value) {
+  // One of those made before in the same part that has these points, and behind which nothing is written that `value` reads.
+  nest::Statement* statement_of(uint32_t part, const std::vector<const ir::Dim*>& dims, const Expr* value) {
     std::vector<uint32_t> reads;
     ir::walk(value, [&](const Expr* e) {
       if (e->op == Op::Load) reads.push_back(e->array);
@@ -266,7 +267,7 @@ class Splitter {
         if (std::find(reads.begin(), reads.end(), array) != reads.end()) first = k + 1;
     for (size_t k = made_.size(); k-- > 0 && made_[k] >= first;) {
       nest::Nest& nest = *f_.body[made_[k]].nest;
-      const bool same = nest.dims.size() == dims.size() && nest.writes.size() < kMostWrites &&
+      const bool same = f_.body[made_[k]].part == part && nest.dims.size() == dims.size() && nest.writes.size() < kMostWrites &&
                         std::equal(dims.begin(), dims.end(), nest.dims.begin(), [](const ir::Dim* a, const ir::Dim* b) { return a->extent == b->extent; });
       if (same && reads_of(nest) == std::set<uint32_t>(reads.begin(), reads.end())) return &f_.body[made_[k]];
     }

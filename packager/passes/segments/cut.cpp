@@ -7,6 +7,7 @@
 #include "packager/nest/facts/figures.h"
 #include "packager/nest/facts/group.h"
 #include "packager/nest/proc.h"
+#include "packager/passes/all.h"
 #include "packager/passes/util.h"
 #include "schema/format.h"
 
@@ -43,21 +44,29 @@ class Cutter {
   }
 
  private:
-  // Statements that one launch may do are a unit.
+  // Statements that one launch of a processor may do are a unit; those of a device are within.
   void find_units() {
-    for (size_t k = 0; k < f_.body.size(); k += nest::marked_group(f_, k)) {
+    nest::Function grouped = nest::copy_of(f_);
+    (void)group(ctx_, grouped);
+    for (size_t k = 0; k < f_.body.size(); k += nest::marked_group(grouped, k)) {
       first_.push_back(k);
       double work = 0;
-      for (size_t s = k; s < k + nest::marked_group(f_, k); ++s) work += work_of(f_.body[s]);
+      for (size_t s = k; s < k + nest::marked_group(grouped, k); ++s) work += work_of(f_.body[s]);
       work_.push_back(work);
     }
   }
 
   double work_of(const nest::Statement& s) {
+    if (is_derived(s)) return 0;  // once for each opened model
     if (!s.nest) return estimate(s.proc->dims);
     const nest::Nest* const nest = s.nest.get();
     const nest::Figures figures = nest::figures_of(ctx_, f_, {&nest, 1});
     return figures.operations ? estimate(figures.operations) : estimate(nest->dims);
+  }
+
+  bool is_derived(const nest::Statement& s) const {
+    const auto arrays = written(s);
+    return std::all_of(arrays.begin(), arrays.end(), [&](uint32_t a) { return f_.arrays[a].kind == Array::Kind::Derived; });
   }
 
   // The bytes that pass from what is before a unit to what follows; kNowhere where there must be no cut.
@@ -138,17 +147,24 @@ bool has_plain_outputs(const nest::Function& f) {
 
 }  // namespace
 
-std::vector<size_t> cut_levels(ir::Context& ctx, const nest::Function& f) { return Cutter(ctx, f).run(); }
+void number_parts(ir::Context& ctx, const std::vector<std::string>& names, Parts& parts) {
+  for (const auto& segment : parts.segments) {
+    nest::Function& whole = *segment;
+    if (std::find(names.begin(), names.end(), whole.name) == names.end() || !has_plain_outputs(whole) || whole.body.empty() || !whole.states.empty()) continue;
+    if (std::count_if(names.begin(), names.end(), [&](const std::string& n) { return n == whole.name || n.starts_with(whole.name + "."); }) > 1) continue;
+    const std::vector<size_t> levels = Cutter(ctx, whole).run();
+    for (size_t k = 0; k < levels.size(); ++k) whole.body[k].part = static_cast<uint32_t>(levels[k]);
+  }
+}
 
-Status cut_segments(ir::Context& ctx, const std::vector<std::string>& names, Parts& parts) {
+Status cut_segments(ir::Context& ctx, Parts& parts) {
   parts.num_whole = parts.segments.size();
   for (size_t k = 0; k < parts.num_whole; ++k) {
     const nest::Function& whole = *parts.segments[k];
     const std::string name = whole.name;
-    if (std::find(names.begin(), names.end(), name) == names.end() || !has_plain_outputs(whole) || whole.body.empty() || !whole.states.empty()) continue;
-    if (std::count_if(names.begin(), names.end(), [&](const std::string& n) { return n == name || n.starts_with(name + "."); }) > 1) continue;
-    std::vector<size_t> levels = cut_levels(ctx, whole);
-    if (levels.back() == 0) continue;
+    std::vector<size_t> levels;
+    for (const nest::Statement& s : whole.body) levels.push_back(s.part);
+    if (std::all_of(levels.begin(), levels.end(), [](size_t level) { return level == 0; })) continue;
     MLC_RETURN_IF_ERROR(partition_at(ctx, nest::copy_of(whole), std::move(levels), name + ".*",
                                      [&](size_t number) { return name + "." + std::to_string(number); }, parts));
   }

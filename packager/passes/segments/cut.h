@@ -4,7 +4,8 @@
 // the program "main.*" that calls "main.0", "main.1", ... one after the other. These are the same statements in the same groups, so
 // most of the kernels are the same, too.
 //
-// A cut lies between two statements that are not in one launch, where at most twice as many bytes pass on as at the best place
+// Parts are numbered before processors and devices fuse in their own ways, and neither fuses across: what passes from part to part is the
+// same for both. A cut lies between two statements that are not in one launch, where at most twice as many bytes pass on as at the best place
 // near it, or beside a proc, which devices and processors do at very different speeds. Arrays that are stored with padding do not
 // pass, as those of an interface have none. A segment with states is not cut: they stay in the memory of one device.
 #pragma once
@@ -18,10 +19,10 @@ namespace mlc::passes {
 
 constexpr size_t kMostCutSegments = 64;
 
-// Where to cut: the segment of each statement, rising from 0.
-std::vector<size_t> cut_levels(ir::Context& ctx, const nest::Function& f);
+// Numbers the parts of the segments called `names` (nest::Statement::part). Those only: bodies of loops, and what programs call, stay whole.
+void number_parts(ir::Context& ctx, const std::vector<std::string>& names, Parts& parts);
 
-// After all passes and collect_derived. Those called `names` only: bodies of loops, and what programs call, stay as they are.
-Status cut_segments(ir::Context& ctx, const std::vector<std::string>& names, Parts& parts);
+// Adds the segments whose parts are numbered, cut. After all passes and collect_derived.
+Status cut_segments(ir::Context& ctx, Parts& parts);
 
 }  // namespace mlc::passes

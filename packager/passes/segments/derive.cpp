@@ -23,7 +23,7 @@ class Collector {
     if (parts_.derived.empty()) return;
     const auto is_taken = [&](const std::string& name) {
       return std::any_of(parts_.segments.begin(), parts_.segments.end(), [&](const auto& s) { return s->name == name; }) ||
-             std::any_of(parts_.programs.begin(), parts_.programs.end(), [&](const nest::Program& p) { return p.interface.name == name; });
+             std::any_of(parts_.programs.begin(), parts_.programs.end(), [&](const auto& p) { return p->interface.name == name; });
     };
     made_->name = "derive";
     while (is_taken(made_->name)) made_->name += "_";

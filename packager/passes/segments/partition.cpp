@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "packager/nest/copy.h"
 #include "packager/nest/facts/uses.h"
 #include "packager/passes/segments/state_program.h"
 
@@ -369,7 +370,7 @@ class Partitioner {
       program_.outputs.push_back(value_of(output));
       program_.output_names.push_back(f_.arrays[output].name);
     }
-    parts_.programs.push_back(std::move(program_));
+    parts_.programs.push_back(std::make_shared<const Program>(std::move(program_)));
     return ok();
   }
 
@@ -522,6 +523,16 @@ class Partitioner {
 };
 
 }  // namespace
+
+Parts copy_of(const Parts& parts) {
+  Parts copy;
+  for (const auto& segment : parts.segments) copy.segments.push_back(std::make_unique<Function>(nest::copy_of(*segment)));
+  copy.programs = parts.programs;
+  copy.derive = parts.derive;
+  copy.derived = parts.derived;
+  copy.num_whole = parts.num_whole;
+  return copy;
+}
 
 Status partition(ir::Context& ctx, nest::Function function, Parts& parts) {
   if (!function.states.empty() && !is_segment(function)) add_state_program(function, parts);

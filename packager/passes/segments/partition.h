@@ -22,13 +22,16 @@ namespace mlc::passes {
 
 struct Parts {
   std::vector<std::unique_ptr<nest::Function>> segments;
-  std::vector<nest::Program> programs;
+  std::vector<std::shared_ptr<const nest::Program>> programs;  // the same for all targets
   // Of passes/segments/derive.h: the segment that computes derived constants, and the bytes of each of these.
   std::string derive;
   std::vector<uint64_t> derived;
   // Segments from this one on are those of passes/segments/cut.h, over the kernels of the others.
   size_t num_whole = SIZE_MAX;
 };
+
+// The same segments and programs once more, to be fused otherwise.
+Parts copy_of(const Parts& parts);
 
 // Adds what `function` becomes to `parts`: a segment or a program of its name, and what that calls.
 Status partition(ir::Context& ctx, nest::Function function, Parts& parts);

@@ -46,7 +46,7 @@ class StateProgram {
     program.steps.push_back(std::move(load));
     program.steps.push_back(std::move(body));
     program.steps.push_back(std::move(save));
-    parts_.programs.push_back(std::move(program));
+    parts_.programs.push_back(std::make_shared<const Program>(std::move(program)));
     f_.name = name_ + "/run";
     f_.states.clear();
   }

@@ -156,7 +156,7 @@ Result<std::vector<nest::Tensor>> Answers::on_device(const Path& path) {
   if (path.way == Way::Executed && !too_large_.empty()) return Status(Code::Unsupported, too_large_);
   MLC_ASSIGN(const std::vector<std::byte> container, container_for(*targets::find_target("portable")));
   const KeptKernels kept(*path.target);
-  MLC_ASSIGN(const compile::CompiledVariant variant, compile::compile_variant(*ctx_, library_, parts_, weights_, kept.target()));
+  MLC_ASSIGN(const compile::CompiledVariant variant, compile::compile_variant(*ctx_, library_, parts_.of(kept.target()), weights_, kept.target()));
   if (path.way == Way::Executed) return execute_images(container, variant.plan, variant.module, inputs_, path.subgroup);
   return interpret_kernels(container, variant.plan, kept.kernels(), inputs_);
 }
@@ -165,7 +165,7 @@ Result<Answers::Kernels> Answers::kernels_for(const targets::Target& target) {
   Kernels kernels;
   MLC_ASSIGN(kernels.container, container_for(*targets::find_target("portable")));
   const KeptKernels kept(target, KeptKernels::Emits::No);
-  MLC_ASSIGN(compile::CompiledVariant variant, compile::compile_variant(*ctx_, library_, parts_, weights_, kept.target()));
+  MLC_ASSIGN(compile::CompiledVariant variant, compile::compile_variant(*ctx_, library_, parts_.of(kept.target()), weights_, kept.target()));
   kernels.plan = std::move(variant.plan);
   kernels.texts = kept.kernels();
   return kernels;
@@ -175,7 +175,7 @@ Result<Answers::Kernels> Answers::kernels_for(const targets::Target& target) {
 Result<std::vector<std::byte>> Answers::container_for(const targets::Target& target) {
   if (!optimised_) optimised_ = optimise();
   MLC_RETURN_IF_ERROR(*optimised_);
-  if (!portable_) portable_ = compile::compile_variant(*ctx_, library_, parts_, weights_, *targets::find_target("portable"));
+  if (!portable_) portable_ = compile::compile_variant(*ctx_, library_, parts_.processors, weights_, *targets::find_target("portable"));
   if (!portable_->ok()) return portable_->status();
   container::ContainerBuilder builder;
   builder.manifest.model.id = "local/case";
@@ -187,7 +187,7 @@ Result<std::vector<std::byte>> Answers::container_for(const targets::Target& tar
   compile::CompiledVariant portable = **portable_;
   compile::add_variant(builder, portable, programs_, loaded_.tolerance.relative);
   if (&target != portable.target) {
-    MLC_ASSIGN(compile::CompiledVariant variant, compile::compile_variant(*ctx_, library_, parts_, weights_, target));
+    MLC_ASSIGN(compile::CompiledVariant variant, compile::compile_variant(*ctx_, library_, parts_.of(target), weights_, target));
     compile::add_variant(builder, variant, programs_, loaded_.tolerance.relative);
   }
   return builder.to_bytes(nullptr);
@@ -205,10 +205,14 @@ compile::GoldenVector Answers::golden() const {
   return golden;
 }
 
+void Answers::will_run(const std::vector<Path>& paths) {
+  for_devices_ = std::any_of(paths.begin(), paths.end(), [](const Path& p) { return p.target && p.target->is_device(); });
+}
+
 Status Answers::optimise() {
   passes::Options passes;
   passes.check = check_;
-  MLC_ASSIGN(parts_, compile::optimise(*ctx_, programs_, weights_, passes));
+  MLC_ASSIGN(parts_, compile::optimise(*ctx_, programs_, weights_, passes, {}, for_devices_));
   return ok();
 }
 

@@ -22,6 +22,8 @@ class Answers {
   // Expands the model, told as little of its inputs as it takes: once, before all else.
   Status begin();
 
+  // The paths that follow: programs are made for devices as well, if some are of these.
+  void will_run(const std::vector<Path>& paths);
   // Leaves the case out on paths of executors if the interpreter counts more work than that (InterpretOptions::work). Before the first path.
   void bound_executors(double most_work);
   // The outputs, in the order of the model's. The interpreter (a path without a target) runs what was expanded: ask it first, the
@@ -61,8 +63,8 @@ class Answers {
   std::vector<compile::Program> programs_;  // one, "main"
   std::vector<nest::Tensor> inputs_;        // of the program
   std::string too_large_;                   // for executors, and why; else empty
-  bool launches_ = true;
-  passes::Parts parts_;
+  bool launches_ = true, for_devices_ = false;
+  compile::Optimised parts_;
   compile::WeightStore weights_;
   std::optional<Status> optimised_;
   std::optional<Result<compile::CompiledVariant>> portable_;

@@ -1,4 +1,5 @@
-// Groups of nests on devices: attention whose scores stay in a block, and softmax and norms that passes took apart.
+// What passes fuse for devices: attention whose scores stay in a block, softmax and norms whose rows lanes share.
+#include "packager/passes/passes.h"
 #include "tests/support/nests/attention_nests.h"
 #include "tests/support/nests/device_run.h"
 #include "tests/support/nests/nests.h"
@@ -207,7 +208,7 @@ TEST_CASE("attention asks less of global memory than its nests one by one") {
   }
 }
 
-TEST_CASE("a softmax that passes took apart is one kernel again, and so is a norm") {
+TEST_CASE("the nests of a softmax are one kernel") {
   for (const char* target : {"vulkan-base", "vulkan-subgroup", "cuda-sm75"})
     for (const int64_t points : {40, 300}) {
       ir::Context ctx;
@@ -223,7 +224,7 @@ TEST_CASE("a softmax that passes took apart is one kernel again, and so is a nor
       m.map({r}, all, {m.at(r)}, m.fold(Join::Sum, {c}, m.load(part, {m.at(r), m.at(c)})));
       r = m.dim("r", R), c = m.dim("c", C);
       m.map({r, c}, y, {m.at(r), m.at(c)}, ctx.binary(Op::Div, m.load(part, {m.at(r), m.at(c)}), m.load(all, {m.at(r)})));
-      join_all(m.f);
+      REQUIRE(passes::run(ctx, m.f, {.pipeline = {"join-rows"}, .check = true}).ok());
       const auto schedules = check(ctx, m.f, target);
       CHECK(schedules.size() == 1);
       CHECK(schedules.back().starts_with("lines "));
@@ -232,7 +233,7 @@ TEST_CASE("a softmax that passes took apart is one kernel again, and so is a nor
     }
 }
 
-TEST_CASE("what is read beyond its group is written, and the rest is one kernel") {
+TEST_CASE("what others read of a norm is written, and the rest is one kernel") {
   ir::Context ctx;
   NestMaker m(ctx);
   auto R = m.n(20), C = m.n(64);
@@ -245,6 +246,30 @@ TEST_CASE("what is read beyond its group is written, and the rest is one kernel"
   m.map({r}, power, {m.at(r)}, m.fold(Join::Sum, {c}, ctx.binary(Op::Mul, off(r, c), off(r, c))));
   r = m.dim("r", R), c = m.dim("c", C);
   m.map({r, c}, y, {m.at(r), m.at(c)}, ctx.binary(Op::Div, off(r, c), ctx.binary(Op::Add, m.load(power, {m.at(r)}), ctx.number(1, DType::F32))));
-  join_all(m.f);
+  REQUIRE(passes::run(ctx, m.f, {.pipeline = {"join-rows"}, .check = true}).ok());
   CHECK(check(ctx, m.f, "vulkan-base").size() == 2);
+}
+
+TEST_CASE("passes find attention, whatever its weights are") {
+  for (int form = 0; form < 8; ++form) {
+    CAPTURE(form);
+    ir::Context ctx;
+    NestMaker m(ctx);
+    if (form == 0) m.attention(4, 2, m.n(33), m.n(70), 8);
+    else attention(m, {.causal = form % 2 == 0, .masked = form > 3, .safe = form > 5}, m.n(33), m.n(70));
+    for (nest::Statement& s : m.f.body) s.joins = false;
+    REQUIRE(passes::run(ctx, m.f, {.pipeline = {"join-rows", "attention"}, .check = true}).ok());
+    check_attention(ctx, m.f, "cuda-sm80");
+  }
+}
+
+TEST_CASE("scores that an output gives, or another part of a function reads, are no attention") {
+  for (const bool in_parts : {false, true}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    attention(m, {.shares = !in_parts}, m.n(33), m.n(70));
+    if (in_parts) m.f.body.back().part = 1;
+    REQUIRE(passes::run(ctx, m.f, {.pipeline = {"join-rows", "attention"}, .check = true}).ok());
+    for (const nest::Statement& s : m.f.body) CHECK(!s.joins);
+  }
 }

@@ -44,8 +44,8 @@ struct Machine {
         REQUIRE_MESSAGE(r.ok(), (r.ok() ? "" : r.status().text()));
         return *r;
       }
-    for (const Program& program : parts.programs)
-      if (program.interface.name == name) return run(program, inputs);
+    for (const auto& program : parts.programs)
+      if (program->interface.name == name) return run(*program, inputs);
     FAIL("no function " << name);
     return {};
   }
@@ -116,7 +116,7 @@ TEST_CASE("an extent that is an element of an input is known when the segment is
   b.shifted(b.output("y", DType::F32, {b.ctx.sym(k)}), x, 1);
   auto parts = parts_of(b);
   REQUIRE(parts.programs.size() == 1);
-  CHECK(calls(parts.programs[0]) == 1);
+  CHECK(calls(*parts.programs[0]) == 1);
   CHECK(parts.segments.at(0)->elements.size() == 1);
   Machine machine{parts};
   CHECK(machine.call("main", {floats({1, 2, 3}), integers({2})}).at(0).values<float>() == std::vector<float>{2, 3});
@@ -181,8 +181,8 @@ TEST_CASE("bodies get the symbols around them, and constants move into them") {
   (void)x;
   auto parts = parts_of(b);
   REQUIRE(parts.programs.size() == 1);
-  REQUIRE(parts.programs[0].steps.size() == 1);
-  CHECK(parts.programs[0].steps[0].inputs == std::vector<uint32_t>{1, 0});  // the flag, and x for the sake of n
+  REQUIRE(parts.programs[0]->steps.size() == 1);
+  CHECK(parts.programs[0]->steps[0].inputs == std::vector<uint32_t>{1, 0});  // the flag, and x for the sake of n
   Machine machine{parts};
   const Tensor yes = Tensor::of<uint8_t>(DType::Bool, {}, {1}), no = Tensor::of<uint8_t>(DType::Bool, {}, {0});
   CHECK(machine.call("main", {floats({0, 0, 0}), yes}).at(0).values<float>() == std::vector<float>{5, 7, 5});
@@ -210,7 +210,7 @@ TEST_CASE("strings of constants, and what follows from them alone, have function
   b.shifted(z, weight, 1);
   auto parts = parts_of(b);
   REQUIRE(parts.programs.size() == 1);
-  const Program& p = parts.programs[0];
+  const Program& p = *parts.programs[0];
   REQUIRE(p.steps.size() == 6);
   CHECK((p.steps[0].op == StepOp::Call && p.steps[0].inputs.empty() && p.steps[0].outputs.size() == 2));  // text and ends
   CHECK(p.steps[1].op == StepOp::StringsMake);

@@ -55,7 +55,7 @@ struct Doubling {
     std::vector<const targets::Target*> targets = {targets::native_target(), targets::find_target("portable")};
     for (const std::string& name : more_targets) targets.push_back(targets::find_target(name));
     for (const targets::Target* target : targets) {
-      auto variant = compile::compile_variant(ctx, *library, *parts, weights, *target);
+      auto variant = compile::compile_variant(ctx, *library, parts->of(*target), weights, *target);
       REQUIRE_MESSAGE(variant.ok(), (variant.ok() ? "" : variant.status().text()));
       compile::add_variant(builder, *variant, programs, 1e-3);
     }
