@@ -30,7 +30,7 @@ class RowFusion {
 
   void run() {
     for (size_t s = f_.body.size(); s-- > 0;)
-      if (is_map(f_.body[s]) && !is_gone(s)) absorb(s);
+      if (is_map(f_.body[s]) && !is_gone(s) && !has_product(f_.body[s].nest->dims, f_.body[s].nest->writes[0].value)) absorb(s);
     remove_dead(f_);
   }
 
@@ -110,7 +110,7 @@ class RowFusion {
       plain &= e->op != Op::Load || e->access != ir::Access::Checked;  // lanes that wait for each other cannot stop at a fault
       if (e->op == Op::Fold) folds.push_back(e);
     });
-    if (!plain || folds.empty() || has_product(dims, value)) return false;
+    if (!plain || folds.empty()) return false;
     const std::vector<const ir::Dim*> rows = known_dims(dims, folds[0]);
     double longest = 0;
     bool contiguous = false;

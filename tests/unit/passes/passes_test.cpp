@@ -857,7 +857,7 @@ TEST_CASE_FIXTURE(Net, "what is computed from constants alone is derived once, a
     net.nest("product", {i, j}, {{y, {net.d(i), net.d(j)}, net.ctx.fold({net.ctx.builtin(Join::Sum), {k}, nullptr}, {product})}});
     net.finish(y);
     passes::Options o;
-    o.pipeline = {"layout", "derive-weights"};
+    o.pipeline = {"layout", "derive-weights", "widen"};
     o.check = true;
     o.most_derived = most;
     REQUIRE_OK(passes::run(net.ctx, net.fn, o));
@@ -887,7 +887,7 @@ TEST_CASE_FIXTURE(Net, "what a product in f16 reads is converted once, not by ea
       net.nest("product", dims, {{y, net.at(dims), value}});
       net.finish(y);
       passes::Options o;
-      o.pipeline = {"layout", "derive-weights"};
+      o.pipeline = {"layout", "derive-weights", "widen"};
       o.check = true;
       o.most_derived = most;
       REQUIRE_OK(passes::run(net.ctx, net.fn, o));
