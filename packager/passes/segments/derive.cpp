@@ -56,6 +56,7 @@ class Collector {
     if (!is_new) return;
     const ir::Expr* elements = nest::stored_elements(ctx_, result.layout, result.shape);
     parts_.derived.push_back(static_cast<uint64_t>(elements->i) * bytes_of(result.dtype));
+    statement.part = 0;
     nest::renumber(ctx_, statement, [&](uint32_t array) { return number_of(f, array); });
     made_->body.push_back(std::move(statement));
   }
