@@ -145,6 +145,22 @@ bool has_plain_outputs(const nest::Function& f) {
   return std::all_of(f.outputs.begin(), f.outputs.end(), [&](uint32_t a) { return f.arrays[a].kind == Array::Kind::Temp; });
 }
 
+// What is made of inputs and constants alone, a copy of an input say, belongs to the part that first reads it.
+void bring_to_readers(nest::Function& f) {
+  const Uses uses = uses_of(f);
+  for (size_t s = 0; s < f.body.size(); ++s) {
+    const auto& reads = uses.reads[s];
+    if (std::any_of(reads.begin(), reads.end(), [&](uint32_t a) { return !uses.writers[a].empty(); })) continue;
+    uint32_t first = UINT32_MAX;
+    for (const uint32_t array : written(f.body[s])) {
+      if (uses.output[array] || uses.writers[array].size() != 1) first = f.body[s].part;
+      for (const size_t reader : uses.readers[array]) first = std::min(first, f.body[reader].part);
+    }
+    if (first != UINT32_MAX) f.body[s].part = std::max(f.body[s].part, first);
+  }
+  std::stable_sort(f.body.begin(), f.body.end(), [](const nest::Statement& a, const nest::Statement& b) { return a.part < b.part; });
+}
+
 }  // namespace
 
 void number_parts(ir::Context& ctx, const std::vector<std::string>& names, Parts& parts) {
@@ -154,6 +170,7 @@ void number_parts(ir::Context& ctx, const std::vector<std::string>& names, Parts
     if (std::count_if(names.begin(), names.end(), [&](const std::string& n) { return n == whole.name || n.starts_with(whole.name + "."); }) > 1) continue;
     const std::vector<size_t> levels = Cutter(ctx, whole).run();
     for (size_t k = 0; k < levels.size(); ++k) whole.body[k].part = static_cast<uint32_t>(levels[k]);
+    bring_to_readers(whole);
   }
 }
 

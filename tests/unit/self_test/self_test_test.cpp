@@ -43,7 +43,7 @@ struct Doubling {
       file.vectors.push_back({compile::golden_name("main", programs[0].golden.vectors.back()), 1});
     }
     compile::WeightStore weights;
-    auto parts = compile::optimise(ctx, programs, weights);
+    auto parts = compile::optimise(ctx, programs, weights, {}, {}, true);
     REQUIRE(parts.ok());
     container::ContainerBuilder builder;
     builder.manifest.model.id = "local/doubling";
