@@ -443,7 +443,9 @@ class Partitioner {
       nest::add_symbols(check.condition, symbols);
       size_t at = 0;
       for (const ir::Sym* sym : symbols) at = std::max(at, level_of(sym));
-      if (at != level) continue;
+      // Parts rely on what holds for the whole, each by itself: an extent of theirs may be negative else.
+      const bool is_repeated = name_of_ && at < level && std::includes(needed.begin(), needed.end(), symbols.begin(), symbols.end(), nest::SymbolOrder());
+      if (at != level && !is_repeated) continue;
       needed.merge(symbols);
       segment->checks.push_back(check);
     }

@@ -17,10 +17,10 @@ using test::NestMaker;
 namespace {
 
 // Blocks of a product with weights in f16 and a softmax of its rows; the next one reads what the last one wrote.
-nest::Function blocks(ir::Context& ctx, int count) {
+nest::Function blocks(ir::Context& ctx, int count, const Expr* R) {
   NestMaker m(ctx);
   m.f.name = "main";
-  auto R = m.n(70), C = m.n(64);
+  auto C = m.n(64);
   uint32_t x = m.array("x", DType::F16, {R, C});
   const auto f32 = [&](const Expr* e) { return e->type.dtype == DType::F32 ? e : ctx.cast(DType::F32, e); };
   for (int k = 0; k < count; ++k) {
@@ -52,7 +52,8 @@ struct Made {
   nest::Function before;
   compile::WeightStore weights;
   compile::Optimised optimised;
-  explicit Made(int count) : before(blocks(ctx, count)) {
+  explicit Made(int count, int64_t free_from = 0) : before(blocks(ctx, count, free_from > 0 ? ctx.sym(ctx.declare_sym("rows", 0, INT64_MAX)) : ctx.integer(70))) {
+    if (free_from > 0) before.checks.push_back({ctx.binary(Op::Le, ctx.integer(free_from), before.arrays[before.inputs[0]].shape[0]), "rows"});
     std::vector<compile::Program> programs;
     programs.push_back({.function = nest::copy_of(before)});
     auto made = compile::optimise(ctx, programs, weights, {.check = true}, {}, true);
@@ -118,4 +119,16 @@ TEST_CASE("devices multiply f16 as it is stored, in fewer statements; weights ar
       for (const uint32_t array : passes::used_constants(*segment)) places[parts == &made.optimised.devices].insert(made.weights.place_of(*segment, array));
   CHECK(places[0] == places[1]);
   CHECK(places[0].size() == 6);
+}
+
+TEST_CASE("what must hold of extents is asked of each part that has them") {
+  Made made(6, 64);
+  size_t parts = 0;
+  for (const passes::Parts* of : {&made.optimised.processors, &made.optimised.devices})
+    for (const auto& segment : of->segments)
+      if (segment->name.starts_with("main.")) {
+        ++parts;
+        CHECK(segment->checks.size() == 1);
+      }
+  CHECK(parts > 2);
 }
