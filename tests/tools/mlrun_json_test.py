@@ -4,6 +4,7 @@ import re
 import shutil
 
 import boxes_test
+import programs_test
 import search_test
 import sounds_test
 import stream_test
@@ -12,6 +13,7 @@ from errors_test import EXAMPLE, PIPELINE
 from json_test import Fields, tables
 from mlrun_test import IMAGES, container
 from onnx_file import list_of_maps, model, node, port
+from pipeline_test import png
 from tool_test import main
 
 SECTIONS = ("run", "chunk", "embed", "explain", "tune", "bench", "profile", "selftest", "probe", "completion")
@@ -62,6 +64,13 @@ def maps(t):
     build(t, "map.mlc", nodes, [port("x", "f32", ["n", 2])], [list_of_maps("y", "str", "f32")], domains=["ai.onnx.ml"])
 
 
+def several_programs(t):
+    (t.dir / "photo.png").write_bytes(png([[(x, y, 9) for x in range(8)] for y in range(6)]))
+    (t.dir / "mean.onnx").write_bytes(programs_test.mean_of("N"))
+    (t.dir / "find.onnx").write_bytes(programs_test.finder([(0, 0, 2, 2), (4, 1, 6, 3)]))
+    t.run("mlpack", "build", programs_test.write(t, "each.json", programs_test.described(2)), "-o", "each.mlc", "--target", "native")
+
+
 def answers(t, fields):
     def ask(*args, code=0):
         command = args[0] if args[0] in ("embed", "explain", "tune", "bench", "profile", "selftest", "probe", "completion", "trust", "help") else "run"
@@ -83,6 +92,8 @@ def answers(t, fields):
     ask("explain", "digits.mlc")
     ask("tune", "digits.mlc", "--forget")
     ask("bench", "digits.mlc", *SHORT)
+    several_programs(t)
+    ask("bench", "each.mlc", "-i", "photo.png", *SHORT)
     ask("profile", "digits.mlc", *SHORT)
     ask("profile", "digits.mlc", "--variant", "nonesuch", code=2)
     ask("selftest", "digits.mlc")

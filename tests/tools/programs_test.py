@@ -119,7 +119,12 @@ def steps_are_done_for_each_part_of_a_picture(t):
             found = run(t, file, "-i", "photo.png", *args)
             assert found["means"]["shape"] == [5, 3] and all(abs(a - b) < 1e-4 for a, b in zip(found["means"]["data"], wanted)), (batch, found["means"], wanted)
             assert [row[0]["index"] for row in found["colours"]] == [max(range(3), key=lambda c: (wanted[3 * k + c], -c)) for k in range(5)], found["colours"]
-    assert "runs 3 programs" in t.run("mlrun", "bench", "each2.mlc", "-i", "photo.png", code=2).stderr
+    bench = t.json("mlrun", "bench", "each2.mlc", "-i", "photo.png", "--duration", "20ms", "--warmup", "0ms", "--sessions", "2")
+    assert "pipeline" in bench and "program" not in bench and bench["samples"] >= 2 and bench["input"]["from"] == "given", bench
+    assert "pipeline " in t.run("mlrun", "bench", "each2.mlc", "-i", "photo.png", "--duration", "20ms", "--warmup", "0ms").stderr
+    refused = t.run("mlrun", "bench", "each2.mlc", code=2).stderr
+    assert "runs 3 programs" in refused and "-i FILE" in refused, refused
+    assert "runs 3 programs" in t.run("mlrun", "profile", "each2.mlc", "-i", "photo.png", code=2).stderr
     t.run("mlrun", "selftest", "each2.mlc")
 
 

@@ -57,14 +57,16 @@ bool takes_pictures(const OpenModel& model, const mlio::Target& target) {
 
 }  // namespace
 
+bool runs_several(const mlio::Target& target) { return target.pipeline && target.pipeline->programs().size() > 1; }
+
 Result<BenchInputs> bench_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& o, io::InputFiles& files,
-                                 InputMemory& memory) {
+                                 InputMemory& memory, bool pipeline_too) {
   BenchInputs in;
-  if (target.pipeline && target.pipeline->programs().size() > 1) {
+  if (runs_several(target)) {
     const std::vector<std::string> names = target.pipeline->programs();
-    Status several(Code::Usage, "pipeline '{}' runs {} programs, and one is measured at a time", target.pipeline->description().name, names.size());
+    Status several(Code::Usage, "pipeline '{}' runs {} programs: which runs there are follows from an input, and none is given", target.pipeline->description().name, names.size());
     for (const std::string& name : names) several.facts.push_back(name);
-    return std::move(several).hint("--raw --program " + names.front());
+    if (o.specs.empty() || !pipeline_too) return std::move(several).hint(pipeline_too ? "-i FILE, or one program alone: --raw --program " + names.front() : "one program alone: --raw --program " + names.front());
   }
   if (!o.specs.empty() && target.pipeline && target.pipeline->description().stream)
     return Status(Code::Usage, "one run of this pipeline is a chunk of a stream, which begins with what the one before carries, and no file is that")
@@ -72,7 +74,7 @@ Result<BenchInputs> bench_inputs(const OpenModel& model, const mlio::Target& tar
   if (!o.specs.empty()) {
     in.from = "given";
     MLC_ASSIGN(in.owned, make_inputs(model, target, o, files, memory));
-    in.views = mlio::views_of(model, target.program, in.owned);
+    if (!runs_several(target)) in.views = mlio::views_of(model, target.program, in.owned);
     return in;
   }
   if (o.dims.empty() && !takes_pictures(model, target)) {
@@ -102,6 +104,10 @@ Json fed_json(const OpenModel& model, const mlio::Target& target, const InputOpt
     const bool is_list = t.list_depth > 0;
     const std::string type = is_list ? "list" : type_text(static_cast<DType>(t.dtype), {t.shape, t.rank});
     fed["arrays"].push_back({{"name", name}, {"type", type}, {"from", source_of(model, target, o, inputs, name)}});
+  }
+  for (size_t k = 0; runs_several(target) && k < inputs.owned.size(); ++k) {
+    const NamedTensor& t = inputs.owned[k];
+    fed["arrays"].push_back({{"name", t.name}, {"type", type_text(t.tensor.dtype, t.tensor.shape)}, {"from", "given"}});
   }
   return fed;
 }

@@ -15,8 +15,11 @@ struct BenchInputs {
   std::vector<NamedTensor> owned;
   mlio::Views views;
 };
+// `pipeline_too`: a pipeline with several programs is run as a whole, over inputs that are given; Usage else.
 Result<BenchInputs> bench_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& options, io::InputFiles& files,
-                                 InputMemory& memory);
+                                 InputMemory& memory, bool pipeline_too);
+// Whether what runs is a pipeline with several programs.
+bool runs_several(const mlio::Target& target);
 
 // {"from", "extents": {name: value}, "arrays": [{"name", "type", "from"}]}
 Json fed_json(const OpenModel& model, const mlio::Target& target, const InputOptions& options, const BenchInputs& inputs);

@@ -34,32 +34,31 @@ struct Timed {
   uint64_t first_run_ns = 0, start = 0, end = 0;
 };
 
-Status warm_up(SessionRuns& runs, const MeasureOptions& options, Timed& out) {
+Status warm_up(const Run& run, uint64_t warmup_ns, Timed& out) {
   const uint64_t begin = now_ns();
-  MLC_RETURN_IF_ERROR(runs.once());
+  MLC_RETURN_IF_ERROR(run());
   out.first_run_ns = now_ns() - begin;
-  while (now_ns() - begin < options.warmup_ns) MLC_RETURN_IF_ERROR(runs.once());
+  while (now_ns() - begin < warmup_ns) MLC_RETURN_IF_ERROR(run());
   return ok();
 }
 
-Status measure_runs(SessionRuns& runs, const MeasureOptions& options, Timed& out, const std::atomic<bool>& failed) {
+Status measure_runs(const Run& run, uint64_t duration_ns, Timed& out, const std::atomic<bool>& failed) {
   out.start = out.end = now_ns();
   do {
-    MLC_RETURN_IF_ERROR(runs.once());
+    MLC_RETURN_IF_ERROR(run());
     const uint64_t after = now_ns();
     out.samples.push_back(after - out.end);
     out.end = after;
-  } while (out.end - out.start < options.duration_ns && out.samples.size() < kMostSamples && !failed);
+  } while (out.end - out.start < duration_ns && out.samples.size() < kMostSamples && !failed);
   return ok();
 }
 
-void run_session(const OpenSession& session, const MeasureOptions& options, Timed& out, Shared& shared) {
-  SessionRuns runs(session, options);
-  if (Status status = warm_up(runs, options, out); !status.ok()) shared.fail(std::move(status));
+void run_session(const Run& run, uint64_t warmup_ns, uint64_t duration_ns, Timed& out, Shared& shared) {
+  if (Status status = warm_up(run, warmup_ns, out); !status.ok()) shared.fail(std::move(status));
   out.samples.reserve(kMostSamples);
   shared.warm.arrive_and_wait();
   if (shared.failed) return;
-  if (Status status = measure_runs(runs, options, out, shared.failed); !status.ok()) shared.fail(std::move(status));
+  if (Status status = measure_runs(run, duration_ns, out, shared.failed); !status.ok()) shared.fail(std::move(status));
 }
 
 }  // namespace
@@ -82,14 +81,13 @@ uint64_t Measured::percentile(double q) const {
   return samples[std::clamp<size_t>(rank, 1, samples.size()) - 1];
 }
 
-Result<Measured> measure(const std::vector<OpenSession>& sessions, const MeasureOptions& options) {
-  Shared shared(sessions.size());
-  std::vector<Timed> timed(sessions.size());
+Result<Measured> measure(const std::vector<Run>& runs, uint64_t warmup_ns, uint64_t duration_ns) {
+  Shared shared(runs.size());
+  std::vector<Timed> timed(runs.size());
   {
     std::vector<std::jthread> threads;
-    for (size_t i = 1; i < sessions.size(); ++i)
-      threads.emplace_back([&, i] { run_session(sessions[i], options, timed[i], shared); });
-    run_session(sessions[0], options, timed[0], shared);
+    for (size_t i = 1; i < runs.size(); ++i) threads.emplace_back([&, i] { run_session(runs[i], warmup_ns, duration_ns, timed[i], shared); });
+    run_session(runs[0], warmup_ns, duration_ns, timed[0], shared);
   }
   if (!shared.failure.ok()) return std::move(shared.failure);
   Measured out;

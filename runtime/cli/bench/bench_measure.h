@@ -1,7 +1,8 @@
-// Runs of a program, timed: of one session, or of several side by side.
+// Runs of a program or of a whole pipeline, timed: of one session, or of several side by side.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ struct MeasureOptions {
   const char* program;
   std::vector<MlcTensor> inputs;  // lent to all sessions
   uint32_t num_outputs;
-  uint64_t warmup_ns, duration_ns;
+  uint64_t warmup_ns = 0, duration_ns = 0;
 };
 
 // The runs of one session. One output array for all of them: the loop allocates nothing.
@@ -43,8 +44,11 @@ class SessionRuns {
   std::vector<MlcTensor> outputs_;
 };
 
-// Each session has a thread of its own, the first one this one; all begin to measure together. The first failure of any
+// What is timed: one run of a session.
+using Run = std::function<Status()>;
+
+// Each of `runs` has a thread of its own, the first one this one; all begin to measure together. The first failure of any
 // ends all.
-Result<Measured> measure(const std::vector<OpenSession>& sessions, const MeasureOptions& options);
+Result<Measured> measure(const std::vector<Run>& runs, uint64_t warmup_ns, uint64_t duration_ns);
 
 }  // namespace mlc::cli

@@ -13,7 +13,7 @@ constexpr JsonLimits kLimits{.bytes = 1 << 20, .depth = 16, .values = 100'000};
 
 // The member at the end of a path; a null value where a part of it lacks.
 const JsonValue& at(const JsonValue& root, std::initializer_list<std::string_view> path) {
-  static const JsonValue none;
+  static const JsonValue none{};
   const JsonValue* value = &root;
   for (const std::string_view key : path) {
     value = value->find(key);

@@ -169,7 +169,7 @@ Result<Report> profile_model(const ProfileOptions& o, const HostState& host, Ope
   MLC_ASSIGN(mlio::Target target, choose_target(model, o.input));
   MLC_RETURN_IF_ERROR(check_variant(model, o.variant));
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
-  MLC_ASSIGN(const BenchInputs inputs, bench_inputs(model, target, o.input, files.inputs, memory));
+  MLC_ASSIGN(const BenchInputs inputs, bench_inputs(model, target, o.input, files.inputs, memory, false));
   MLC_ASSIGN(const OpenSession session, open_session(model, o.variant, {.profile = true, .taken = memory.shared_with_session()}));
   say_what_crashed(model, session.info.variant);
   const MlcProgram program = mlio::program_at(model, target.program);

@@ -127,7 +127,7 @@ Result<Report> tune(const TuneFlags& flags, OpenFiles& files) {
   }
   MLC_ASSIGN(mlio::Target target, choose_target(model, flags.input));
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, flags.limits));
-  MLC_ASSIGN(const BenchInputs inputs, bench_inputs(model, target, flags.input, files.inputs, memory));
+  MLC_ASSIGN(const BenchInputs inputs, bench_inputs(model, target, flags.input, files.inputs, memory, false));
   const MlcProgram program = mlio::program_at(model, target.program);
   std::vector<Candidate> candidates = candidates_of(model, flags.most);
   std::vector<Candidate*> good;
