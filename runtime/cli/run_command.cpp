@@ -72,7 +72,8 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   const uint64_t start = now_ns();
   MLC_ASSIGN(std::vector<NamedTensor> inputs, make_inputs(model, target, o.input, files.inputs, memory));
   const uint64_t pre_ns = now_ns() - start;
-  MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session()}));
+  const auto alone = target.pipeline ? std::nullopt : std::optional(target.program);
+  MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session(), .program = alone}));
   say_what_crashed(model, session.info.variant);
 
   const uint64_t ready = now_ns();
