@@ -217,8 +217,9 @@ typedef struct MlcOpenOptions {
   /* Devices beside the processor, where the library has loaders for them (libmlrt-gpu). `devices`: "auto" or null, those that are
    * no software; "cpu", none; "gpu", all; or names, "gpu0,cpu". Of a file of several programs each may have its own, "detect=gpu0;read=cpu;auto",
    * of which an entry without a program is for all that have none, "auto" if there is no such entry: a session chooses a variant for each of these
-   * by itself then, and runs of a program are on its devices. MLC_USAGE for a name that the file has no program for, and where programs that keep
-   * state between runs would have different devices. Drivers crash and hang while they are asked what there is:
+   * by itself then, and runs of a program are on its devices. A section of a pipeline, a program too, has the devices of the models that it is made of,
+   * if none are given for itself. MLC_USAGE for a name that the file has no program for, for two models of one section on different devices, and where
+   * programs that keep state between runs would have different devices. Drivers crash and hang while they are asked what there is:
    * `probe_program` is a program that does it in a process of its own, called as `PROGRAM probe-child API`, which mlrun
    * answers. Null: no device is known. */
   const char* devices;

@@ -69,7 +69,7 @@ Result<Stages> stages_of(const OpenModel& model, const VariantOptions& options) 
                         {"copies_ns", s.copies_ns}, {"reason", s.reason}});
     out.variants.insert(s.variant);
   }
-  out.programs = programs_on(model, session);
+  out.programs = programs_on(model, session.session.get());
   if (out.variants.empty()) out.variants.insert(session.info.variant);
   for (const ProgramChoice& p : out.programs)
     if (p.device.empty()) out.variants.insert(p.variant);

@@ -176,12 +176,12 @@ void say_what_fell_back(const OpenSession& session) {
   if (const std::string added = fell_back(session); !added.empty()) note("warning: " + added);
 }
 
-std::vector<ProgramChoice> programs_on(const OpenModel& model, const OpenSession& session) {
+std::vector<ProgramChoice> programs_on(const OpenModel& model, const MlcSession* session) {
   std::vector<ProgramChoice> out;
   auto program = sized<MlcProgram>();
   auto info = sized<MlcSessionInfo>();
   for (uint32_t i = 0; model.info.num_programs > 1 && i < model.info.num_programs; ++i)
-    if (api().program(model.model.get(), i, &program) == MLC_OK && api().program_info(session.session.get(), i, &info) == MLC_OK)
+    if (api().program(model.model.get(), i, &program) == MLC_OK && api().program_info(session, i, &info) == MLC_OK)
       out.push_back({program.name, info.variant, info.device});
   return out;
 }
@@ -196,7 +196,7 @@ namespace {
 
 // "x86-64-v3 · 2 threads"; of several programs that run apart: "default x86-64-v3, detect cuda-sm90 on gpu0".
 std::string what_runs(const OpenModel& model, const OpenSession& session) {
-  const std::vector<ProgramChoice> programs = programs_on(model, session);
+  const std::vector<ProgramChoice> programs = programs_on(model, session.session.get());
   const auto is_other = [&](const ProgramChoice& p) { return p.variant != session.info.variant || p.device != session.info.device; };
   const std::string threads = counted(session.info.threads, "thread");
   if (session.program || std::none_of(programs.begin(), programs.end(), is_other))
@@ -227,7 +227,7 @@ Json fields_of_run(const OpenModel& model, const OpenSession& session) {
                  {"threads", session.info.threads},
                  {"trust", model.info.trust},
                  {"native_allowed", model.info.native_allowed != 0}};
-  if (const auto programs = programs_on(model, session); !programs.empty()) fields["programs"] = programs_json(programs);
+  if (const auto programs = programs_on(model, session.session.get()); !programs.empty()) fields["programs"] = programs_json(programs);
   if (const std::string added = fell_back(session); !added.empty()) fields["fell_back"] = added;
   return fields;
 }

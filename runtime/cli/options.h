@@ -88,7 +88,7 @@ std::string device_text(const OpenModel& model, const OpenSession& session);
 struct ProgramChoice {
   std::string program, variant, device;  // device empty: the processor
 };
-std::vector<ProgramChoice> programs_on(const OpenModel& model, const OpenSession& session);
+std::vector<ProgramChoice> programs_on(const OpenModel& model, const MlcSession* session);
 Json programs_json(const std::vector<ProgramChoice>& programs);
 // NoVariant and Usage as open_session, before anything is loaded.
 Status check_variant(const OpenModel& model, const VariantOptions& options);

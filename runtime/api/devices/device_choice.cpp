@@ -1,7 +1,7 @@
 #include "runtime/api/devices/device_choice.h"
 
 #include <algorithm>
-#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -36,6 +36,23 @@ void add(std::vector<ProgramGroup>& groups, std::string_view wanted, uint32_t me
   const auto same = std::find_if(groups.begin(), groups.end(), [&](const ProgramGroup& g) { return g.wanted == wanted; });
   ProgramGroup& group = same == groups.end() ? groups.emplace_back(ProgramGroup{std::string(wanted), {}}) : *same;
   group.methods.push_back(method);
+}
+
+// What is wanted for a method: what is said of it, or of the programs of models that it is made of. Empty: nothing is said.
+Result<std::string_view> wanted_for(const format::Manifest& manifest, uint32_t method, std::span<const std::string_view> said) {
+  const format::Method& m = manifest.methods[method];
+  std::string_view wanted = said[method];
+  uint32_t by = method;
+  if (!wanted.empty()) return wanted;
+  for (const uint32_t part : m.runs) {
+    if (said[part].empty() || said[part] == wanted) continue;
+    if (!wanted.empty())
+      return Status(Code::Usage, "'{}' is to run on {} and '{}' on {}, and '{}' is compiled from both: no step of the host stands between them", manifest.methods[by].name,
+                    wanted, manifest.methods[part].name, said[part], m.name)
+          .hint("{}={} says where all of it runs", m.name, wanted);
+    wanted = said[part], by = part;
+  }
+  return wanted;
 }
 
 // Saved states have an order, and are those of one session.
@@ -100,10 +117,14 @@ Result<std::vector<ProgramGroup>> group_programs(const DeviceChoice& choice, con
     wanted[static_cast<size_t>(named - manifest.methods.begin())] = entry.wanted;
   }
   std::vector<ProgramGroup> out;
-  const auto place = [&](uint32_t method) { add(out, wanted[method].empty() ? others : wanted[method], method); };
-  place(main);
+  const auto place = [&](uint32_t method) -> Status {
+    MLC_ASSIGN(const std::string_view devices, wanted_for(manifest, method, wanted));
+    add(out, devices.empty() ? others : devices, method);
+    return ok();
+  };
+  MLC_RETURN_IF_ERROR(place(main));
   for (uint32_t i = 0; i < wanted.size(); ++i)
-    if (i != main) place(i);
+    if (i != main) MLC_RETURN_IF_ERROR(place(i));
   MLC_RETURN_IF_ERROR(check_states(out, manifest));
   return out;
 }
