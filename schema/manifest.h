@@ -77,6 +77,7 @@ struct Method {
   std::vector<Dim> dims;
   std::vector<Port> state;
   std::optional<uint32_t> batch;  // index into `dims`: rows that are computed each by itself
+  std::vector<uint32_t> runs;     // of a section of a pipeline: the methods, programs of models, that it is made of; ascending
 };
 
 struct Segment {

@@ -145,13 +145,17 @@ Json model_json(const Manifest& manifest) {
   return json;
 }
 
-Json program_json(const Method& method) {
+Json program_json(const Manifest& manifest, const Method& method) {
   Json json = {{"name", method.name}};
   Json dims = Json::array();
   for (const Dim& dim : method.dims)
     dims.push_back({{"name", dim.name}, {"min", dim.min}, {"max", dim.max}, {"multiple", dim.multiple}});
   json["dims"] = dims;
   if (method.batch) json["batch"] = method.dims[*method.batch].name;
+  if (!method.runs.empty()) {
+    json["runs"] = Json::array();
+    for (const uint32_t other : method.runs) json["runs"].push_back(manifest.methods[other].name);
+  }
   json["inputs"] = ports_json(method, method.inputs);
   json["outputs"] = ports_json(method, method.outputs);
   if (!method.core_inputs.empty()) json["core_inputs"] = ports_json(method, method.core_inputs);

@@ -17,7 +17,7 @@ namespace mlc::cli {
 [[nodiscard]] std::string clause_text(const format::Clause& clause);                          // "host.cores >= 4"
 
 [[nodiscard]] Json model_json(const format::Manifest& manifest);  // with provenance
-[[nodiscard]] Json program_json(const format::Method& method);
+[[nodiscard]] Json program_json(const format::Manifest& manifest, const format::Method& method);
 [[nodiscard]] Json variant_json(const format::Manifest& manifest, const format::Variant& variant);
 [[nodiscard]] Json segment_json(const format::Segment& segment, uint64_t offset, bool present);
 [[nodiscard]] Json assets_json(const format::Manifest& manifest);

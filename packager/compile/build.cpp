@@ -147,7 +147,8 @@ class Build {
     const auto& described = sources_.pipelines.parsed.pipelines;
     for (nest::Function& function : pipelines) {
       const bool is_default = function.name == described.back().name;
-      programs_.push_back({.function = std::move(function), .is_pipeline = true, .is_default = is_default});
+      std::vector<std::string> runs = programs_of_section(sources_.pipelines, function.name);
+      programs_.push_back({.function = std::move(function), .is_pipeline = true, .runs = std::move(runs), .is_default = is_default});
     }
     for (const Program& program : programs_)
       MLC_RETURN_IF_ERROR(show("expand", [&] { return nest::print(program.function); }));

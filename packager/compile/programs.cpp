@@ -80,6 +80,9 @@ void add_program(container::ContainerBuilder& builder, const Program& program, d
       if (port.dtype == DType::U8 && port.dims.size() == 3) port.media = format::Media::Image;
   for (size_t k = 0; k < program.golden.ranges.size(); ++k)
     if (const Range range = program.golden.ranges[k]; range.is_bounded()) method.inputs[k].range = {range.lo, range.hi};
+  const auto& before = builder.manifest.methods;
+  for (uint32_t k = 0; k < before.size(); ++k)
+    if (std::find(program.runs.begin(), program.runs.end(), before[k].name) != program.runs.end()) method.runs.push_back(k);
   const uint32_t handle = builder.add_method(std::move(method));
   if (program.is_default) builder.manifest.model.default_method = handle;
   for (const GoldenVector& golden : program.golden.vectors) {

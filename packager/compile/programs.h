@@ -32,6 +32,7 @@ struct Program {
   nest::Function function;    // until `optimise` cuts it into parts
   GoldenSet golden;
   bool is_pipeline = false;   // a section of one
+  std::vector<std::string> runs = {};  // of a section: names of the programs of models that it is made of, which stand before it
   bool is_default = false;    // the first section of the pipeline that runs by default
   format::Method method;      // its interface, set by `optimise`
 };

@@ -102,6 +102,10 @@ void renumber_methods(Manifest& m, const Permutation& to) {
     std::sort(variant.methods.begin(), variant.methods.end());
   }
   for (auto& golden : m.golden) to.apply(golden.method);
+  for (auto& section : m.methods) {
+    for (auto& method : section.runs) to.apply(method);
+    std::sort(section.runs.begin(), section.runs.end());
+  }
 }
 
 void sort_everything(Manifest& m) {

@@ -101,7 +101,8 @@ Offset<fb::Method> Encoder::method(const format::Method& x) {
     return fb::CreateDim(fbb_, dim_name, d.min, d.max, d.multiple);
   });
   auto state = optional_list(x.state, one);
-  return fb::CreateMethod(fbb_, name, inputs, outputs, core_inputs, core_outputs, dims, state, index(x.batch));
+  auto runs = scalars(x.runs);
+  return fb::CreateMethod(fbb_, name, inputs, outputs, core_inputs, core_outputs, dims, state, index(x.batch), runs);
 }
 
 Offset<fb::Segment> Encoder::segment(const format::Segment& x) {

@@ -24,7 +24,7 @@ function(add_runtime_library target name devices)
   endif()
 endfunction()
 add_runtime_library(mlrt_shared mlrt devices/no_devices.cpp ${libraries})
-add_runtime_library(mlrt_gpu_shared mlrt-gpu "devices/async_on_device.cpp;devices/devices.cpp;devices/dlpack.cpp;devices/memory.cpp;devices/places.cpp;devices/together.cpp;devices/together_mapping.cpp;devices/together_measured.cpp" ${gpu_libraries})
+add_runtime_library(mlrt_gpu_shared mlrt-gpu "devices/async_on_device.cpp;devices/device_choice.cpp;devices/devices.cpp;devices/dlpack.cpp;devices/memory.cpp;devices/places.cpp;devices/together.cpp;devices/together_mapping.cpp;devices/together_measured.cpp" ${gpu_libraries})
 
 if(MLC_TESTS AND NOT MLC_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL "Release")
   add_test(NAME libmlrt_size COMMAND ${PROJECT_SOURCE_DIR}/tests/tools/libmlrt_size.sh $<TARGET_FILE:mlrt_shared>

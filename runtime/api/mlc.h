@@ -107,7 +107,7 @@ typedef struct MlcTensor {
   uint64_t reserved[2]; /* 0. An array in an MlcMemory, whose data is null: the address of that, and where in it the array begins */
 } MlcTensor;
 
-/* Memory that an application holds beside runs, of libmlrt-gpu (libmlrt answers MLC_UNSUPPORTED): of the device that a session runs on, or of the
+/* Memory that an application holds beside runs, of libmlrt-gpu (libmlrt answers MLC_UNSUPPORTED): of the device that a session runs (its main program) on, or of the
  * processor where it runs there. Arrays in it (mlc_tensor_in) are inputs and outputs of any session: what one run gives the next
  * one takes without a copy, on that device. Elsewhere, and where a program cannot use them in place (one with control flow; an input whose
  * elements decide shapes; an array that begins at no multiple of what the device wants, 256 at most, or whose last 64 bytes are not all in the
@@ -215,7 +215,11 @@ typedef struct MlcOpenOptions {
   uint32_t num_trust_key_data;
   const MlcAllocator* allocator;   /* for what the model keeps; null: the library's own */
   /* Devices beside the processor, where the library has loaders for them (libmlrt-gpu). `devices`: "auto" or null, those that are
-   * no software; "cpu", none; "gpu", all; or names, "gpu0,cpu". Drivers crash and hang while they are asked what there is:
+   * no software; "cpu", none; "gpu", all; or names, "gpu0,cpu". Of a file of several programs each may have its own, "detect=gpu0;read=cpu;auto",
+   * of which an entry without a program is for all that have none, "auto" if there is no such entry: a session chooses a variant for each of these
+   * by itself then, and runs of a program are on its devices. A section of a pipeline, a program too, has the devices of the models that it is made of,
+   * if none are given for itself. MLC_USAGE for a name that the file has no program for, for two models of one section on different devices, and where
+   * programs that keep state between runs would have different devices. Drivers crash and hang while they are asked what there is:
    * `probe_program` is a program that does it in a process of its own, called as `PROGRAM probe-child API`, which mlrun
    * answers. Null: no device is known. */
   const char* devices;
@@ -305,6 +309,14 @@ typedef struct MlcDevice {
   int32_t is_software;       /* the processor itself does the work: used where it is named */
   uint64_t memory_bytes;
 } MlcDevice;
+
+/* The variant that a session would try first for a program. */
+typedef struct MlcChoice {
+  uint32_t size;
+  uint32_t variant;
+  const char* name;          /* of the variant */
+  const char* device;        /* "gpu0"; empty: the processor */
+} MlcChoice;
 
 typedef struct MlcClause {
   uint32_t size;
@@ -536,6 +548,11 @@ typedef struct MlcApi {
   int (*tensor_from_dlpack)(MlcSession* session, struct DLManagedTensorVersioned* array, MlcTensor* tensor, MlcMemory** out, MlcError** error);
   /* The reverse, of an array in an MlcMemory: shares the memory, which stays until the array's deleter was called. */
   int (*tensor_to_dlpack)(const MlcTensor* tensor, struct DLManagedTensorVersioned** out, MlcError** error);
+
+  /* What session_info and choose say of the main program, of each one: they differ where devices were given by program
+   * (MlcOpenOptions). The note of session_info is that of all programs. */
+  int (*program_info)(const MlcSession* session, uint32_t program, MlcSessionInfo* out);
+  int (*choose_for)(const MlcModel* model, uint32_t program, const char* variant, const char* require, MlcChoice* out, MlcError** error);
 } MlcApi;
 
 MLC_EXPORT const MlcApi* mlc_get_api(uint32_t version);

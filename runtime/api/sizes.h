@@ -25,6 +25,7 @@ template <> inline constexpr uint32_t kFirstSize<MlcPort> = 288;
 template <> inline constexpr uint32_t kFirstSize<MlcAsset> = 32;
 template <> inline constexpr uint32_t kFirstSize<MlcVariant> = 64;
 template <> inline constexpr uint32_t kFirstSize<MlcClause> = 32;
+template <> inline constexpr uint32_t kFirstSize<MlcChoice> = 24;
 template <> inline constexpr uint32_t kFirstSize<MlcDevice> = 56;
 template <> inline constexpr uint32_t kFirstSize<MlcPoolOptions> = 24;
 template <> inline constexpr uint32_t kFirstSize<MlcSessionOptions> = 72;

@@ -22,6 +22,7 @@ int port(const MlcModel* model, uint32_t program, int32_t is_output, uint32_t in
 int explain(const MlcModel* model, uint32_t variant, MlcVariant* out);
 int failing(const MlcModel* model, uint32_t variant, uint32_t index, MlcClause* out);
 int choose(const MlcModel* model, const char* variant, const char* require, uint32_t* out, MlcError** error);
+int choose_for(const MlcModel* model, uint32_t program, const char* variant, const char* require, MlcChoice* out, MlcError** error);
 int device(const MlcModel* model, uint32_t index, MlcDevice* out);
 int asset(const MlcModel* model, uint32_t index, MlcAsset* out);
 int asset_data(const MlcModel* model, const char* name, MlcBytes* out, MlcError** error);
@@ -35,6 +36,7 @@ void pool_release(MlcPool* pool);
 int session_create(const MlcModel* model, const MlcSessionOptions* options, MlcSession** out, MlcError** error);
 void session_release(MlcSession* session);
 int session_info(const MlcSession* session, MlcSessionInfo* out);
+int program_info(const MlcSession* session, uint32_t program, MlcSessionInfo* out);
 int stage(const MlcSession* session, uint32_t index, MlcStage* out);
 int selftest(MlcSession* session, const char* vector, MlcSelftest* out, MlcError** error);
 int profile(const MlcSession* session, const char* program, uint32_t index, MlcProfileEntry* out);

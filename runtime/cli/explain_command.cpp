@@ -55,6 +55,7 @@ struct Stages {
   std::string text;
   Json json = Json::array();
   std::set<std::string> variants;
+  std::vector<ProgramChoice> programs;
 };
 Result<Stages> stages_of(const OpenModel& model, const VariantOptions& options) {
   MLC_ASSIGN(const OpenSession session, open_session(model, options));
@@ -68,8 +69,35 @@ Result<Stages> stages_of(const OpenModel& model, const VariantOptions& options) 
                         {"copies_ns", s.copies_ns}, {"reason", s.reason}});
     out.variants.insert(s.variant);
   }
+  out.programs = programs_on(model, session.session.get());
   if (out.variants.empty()) out.variants.insert(session.info.variant);
+  for (const ProgramChoice& p : out.programs)
+    if (p.device.empty()) out.variants.insert(p.variant);
   return out;
+}
+
+// The same where no devices work together, before anything is loaded.
+Status choose_programs(const OpenModel& model, const char* variant, const char* require, Stages& out) {
+  auto program = sized<MlcProgram>();
+  auto choice = sized<MlcChoice>();
+  for (uint32_t i = 0; i < model.info.num_programs; ++i) {
+    MlcError* error = nullptr;
+    MLC_RETURN_IF_ERROR(status_of(api().choose_for(model.model.get(), i, variant, require, &choice, &error), error));
+    out.variants.insert(choice.name);
+    if (model.info.num_programs > 1 && api().program(model.model.get(), i, &program) == MLC_OK) out.programs.push_back({program.name, choice.name, choice.device});
+  }
+  return ok();
+}
+
+// Where they do not all run alike.
+std::string program_lines(const std::vector<ProgramChoice>& programs) {
+  std::string out;
+  bool differ = false;
+  for (const ProgramChoice& p : programs) {
+    out += in_lines(head("program"), printable(p.program) + ": " + printable(p.variant) + (p.device.empty() ? std::string() : ", " + p.device));
+    differ |= p.variant != programs[0].variant || p.device != programs[0].device;
+  }
+  return differ ? out : std::string();
 }
 
 Json variant_json(const MlcVariant& v, const std::vector<FailingClause>& failing) {
@@ -114,7 +142,8 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
   if (together) {
     MLC_ASSIGN(stages, stages_of(model, o.variant));
   } else if (report.failure.ok()) {
-    stages.variants.insert(variant_at(model, chosen).name);
+    report.failure = choose_programs(model, variant, require, stages);
+    if (!report.failure.ok()) stages = {};
   }
 
   size_t width = 0;
@@ -143,22 +172,23 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
                  {"trust_help", model.info.trust_help},
                  {"native_allowed", model.info.native_allowed != 0},
                  {"copied", copied},
-                 {"chosen", stages.variants.empty() ? Json() : together && !stages.json.empty() ? stages.json.items().front()["variant"] : Json(*stages.variants.begin())},
+                 {"chosen", stages.variants.empty() ? Json() : together && !stages.json.empty() ? stages.json.items().front()["variant"] : Json(variant_at(model, chosen).name)},
                  {"workers", probe::workers_for(host.topology, o.variant.threads)},
                  {"workers_reason", host.topology.workers_reason},
                  {"devices", std::move(devices)},
                  {"variants", std::move(variants)}};
-  report.text += stages.text;
+  report.text += program_lines(stages.programs) + stages.text;
+  if (!stages.programs.empty()) report.json["programs"] = programs_json(stages.programs);
   if (together) report.json["stages"] = std::move(stages.json);
   return report;
 }
 
 // Before anything asks what this machine has.
 Status take_probe(ExplainOptions& o) {
-  if (!o.variant.objective.empty() || !o.variant.place.empty() || o.container.devices != "auto")
+  if (!o.variant.objective.empty() || !o.variant.place.empty() || !(o.container.devices.empty() || o.container.devices == std::vector<std::string>{"auto"}))
     return Status(Code::Usage, "--probe tells which variant another machine would take; --devices, --objective and --place are about devices that are here");
   MLC_ASSIGN(probe::Record record, read_probe_file(o.probe));
-  o.container.devices = "cpu";
+  o.container.devices = {"cpu"};
   if (!probe::stand_in_for_host(std::move(record))) return Status(Code::Internal, "this machine was probed before --probe was read");
   return ok();
 }

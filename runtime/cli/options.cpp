@@ -1,5 +1,6 @@
 #include "runtime/cli/options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <ctime>
@@ -30,7 +31,7 @@ void add_container_options(const Command& command, ContainerOptions& o) {
                  "lazy: before first use; full: everything first; copy: into memory; auto: copy what others may write, "
                  "else lazy")
       .one_of({"auto", "lazy", "full", "copy"});
-  command.add_option("--devices", o.devices, "auto: what is no software, and the processor; cpu; gpu; or names, gpu0,cpu");
+  command.add_option("--devices", o.devices, "auto: what is no software, and the processor; cpu; gpu; or names, gpu0,cpu; for one of several programs detect=gpu0, more than once");
   command.add_flag("--isolated", o.isolated, "in a process without privileges, as files are that nobody trusted signed");
 }
 
@@ -65,7 +66,9 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   options.state_folder = state.ok() && o.remember ? state->c_str() : nullptr;
   options.allow_older = o.allow_older;
   // A process without privileges reaches no driver.
-  options.devices = o.devices.c_str();
+  std::string devices;
+  for (const std::string& part : o.devices) devices += (devices.empty() ? "" : ";") + part;
+  options.devices = o.devices.empty() ? nullptr : devices.c_str();
   options.probe_program = o.isolated ? nullptr : probe::kOwnProgram;
 
   const uint64_t start = now_ns();
@@ -154,6 +157,8 @@ Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o
   out.load_ns = now_ns() - start;
   api().session_info(session, &out.info);
   out.noted = out.info.note;
+  if (use.program) api().program_info(session, *use.program, &out.info);
+  out.program = use.program;
   if (!out.noted.empty() && !use.is_quiet) note("warning: " + printable(out.noted));
   return out;
 }
@@ -171,10 +176,42 @@ void say_what_fell_back(const OpenSession& session) {
   if (const std::string added = fell_back(session); !added.empty()) note("warning: " + added);
 }
 
+std::vector<ProgramChoice> programs_on(const OpenModel& model, const MlcSession* session) {
+  std::vector<ProgramChoice> out;
+  auto program = sized<MlcProgram>();
+  auto info = sized<MlcSessionInfo>();
+  for (uint32_t i = 0; model.info.num_programs > 1 && i < model.info.num_programs; ++i)
+    if (api().program(model.model.get(), i, &program) == MLC_OK && api().program_info(session, i, &info) == MLC_OK)
+      out.push_back({program.name, info.variant, info.device});
+  return out;
+}
+
+Json programs_json(const std::vector<ProgramChoice>& programs) {
+  Json out = Json::array();
+  for (const ProgramChoice& p : programs) out.push_back({{"name", p.program}, {"variant", p.variant}, {"device", p.device}});
+  return out;
+}
+
+namespace {
+
+// "x86-64-v3 · 2 threads"; of several programs that run apart: "default x86-64-v3, detect cuda-sm90 on gpu0".
+std::string what_runs(const OpenModel& model, const OpenSession& session) {
+  const std::vector<ProgramChoice> programs = programs_on(model, session.session.get());
+  const auto is_other = [&](const ProgramChoice& p) { return p.variant != session.info.variant || p.device != session.info.device; };
+  const std::string threads = counted(session.info.threads, "thread");
+  if (session.program || std::none_of(programs.begin(), programs.end(), is_other))
+    return std::string(session.info.variant) + " · " + (*session.info.device ? std::string(session.info.device) : threads);
+  std::string out;
+  for (const ProgramChoice& p : programs)
+    out += (out.empty() ? "" : ", ") + printable(p.program) + " " + p.variant + (p.device.empty() ? std::string() : " on " + p.device);
+  return out;
+}
+
+}  // namespace
+
 void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures, bool as_json) {
   if (as_json) return;  // the document says it
-  std::string out = session.info.variant;
-  out += " · " + (*session.info.device ? std::string(session.info.device) : counted(session.info.threads, "thread"));
+  std::string out = what_runs(model, session);
   if (!model.info.is_signed) out += " · unsigned";
   if (model.isolated) out += " · isolated";
   note(out + " · " + figures);
@@ -190,6 +227,7 @@ Json fields_of_run(const OpenModel& model, const OpenSession& session) {
                  {"threads", session.info.threads},
                  {"trust", model.info.trust},
                  {"native_allowed", model.info.native_allowed != 0}};
+  if (const auto programs = programs_on(model, session.session.get()); !programs.empty()) fields["programs"] = programs_json(programs);
   if (const std::string added = fell_back(session); !added.empty()) fields["fell_back"] = added;
   return fields;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct ContainerOptions {
   std::vector<std::string> services;  // that the file may use though it is not trusted
   std::string verify = "auto";
   bool isolated = false;
-  std::string devices = "auto";
+  std::vector<std::string> devices;  // MlcOpenOptions.devices, in parts that are joined with ";"; none: "auto"
   bool remember = true;  // the versions seen
 };
 void add_container_options(const Command& command, ContainerOptions& options);
@@ -63,6 +64,7 @@ struct OpenSession {
   SessionHandle session;
   MlcSessionInfo info = sized<MlcSessionInfo>();
   uint64_t load_ns = 0;
+  std::optional<uint32_t> program{};  // as of SessionUse
   std::string noted;  // of the info's note, which runs add to: `note` itself is valid until the next one
 };
 struct SessionUse {
@@ -70,6 +72,7 @@ struct SessionUse {
   uint64_t taken = 0;  // of --memory-limit, by inputs
   bool pin = true;     // keep this thread on a CPU
   bool is_quiet = false;  // the note has been said
+  std::optional<uint32_t> program{};  // that alone will be run: the info is that of its variant, else of the main program's
 };
 // Loads a variant. `note` of the info goes to stderr: falling back is never silent.
 Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& options, const SessionUse& use = {});
@@ -81,6 +84,12 @@ void say_what_fell_back(const OpenSession& session);
 std::string device_text(const MlcDevice& device);
 // By which driver the session runs on its device; empty: on the processor, or on several.
 std::string device_text(const OpenModel& model, const OpenSession& session);
+// Which variant runs each program, of a file of several: "detect  cuda-sm90, gpu0".
+struct ProgramChoice {
+  std::string program, variant, device;  // device empty: the processor
+};
+std::vector<ProgramChoice> programs_on(const OpenModel& model, const MlcSession* session);
+Json programs_json(const std::vector<ProgramChoice>& programs);
 // NoVariant and Usage as open_session, before anything is loaded.
 Status check_variant(const OpenModel& model, const VariantOptions& options);
 

@@ -13,6 +13,7 @@
 #include "runtime/cli/options.h"
 #include "runtime/cli/stream/stream_chunks.h"
 #include "runtime/cli/stream/stream_sound.h"
+#include "runtime/cli/watched_programs.h"
 
 namespace mlc::cli {
 namespace {
@@ -72,13 +73,14 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   const uint64_t start = now_ns();
   MLC_ASSIGN(std::vector<NamedTensor> inputs, make_inputs(model, target, o.input, files.inputs, memory));
   const uint64_t pre_ns = now_ns() - start;
-  MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session()}));
+  const auto alone = target.pipeline ? std::nullopt : std::optional(target.program);
+  MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session(), .program = alone}));
   say_what_crashed(model, session.info.variant);
 
   const uint64_t ready = now_ns();
   uint64_t run_ns = 0;
   MLC_ASSIGN(pipeline::AnswerBudget budget, answer_budget(model, o.variant.limits));
-  const pipeline::Programs programs = mlio::programs_of(model, session.session.get(), nullptr, budget, run_ns);
+  const pipeline::Programs programs = watched_programs(model, session.session.get(), budget, run_ns);
   std::vector<pipeline::Answer> answers;
   if (target.pipeline) {
     MLC_ASSIGN(answers, target.pipeline->run(std::move(inputs), o.top > 0 ? std::optional<int64_t>(o.top) : std::nullopt, budget, programs));

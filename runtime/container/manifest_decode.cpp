@@ -181,6 +181,7 @@ void Decoder::read(format::Method& out, const fb::Method& x) {
   read(out.dims, x.dims(), "dims of a method", format::kMaxDims);
   read(out.state, x.state(), "state", format::kMaxPorts);
   read(out.batch, x.batch());
+  read(out.runs, x.runs());
 }
 
 void Decoder::read(format::Segment& out, const fb::Segment& x) {

@@ -717,7 +717,8 @@ struct Method FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_CORE_OUTPUTS = 12,
     VT_DIMS = 14,
     VT_STATE = 16,
-    VT_BATCH = 18
+    VT_BATCH = 18,
+    VT_RUNS = 20
   };
   const flatbuffers::String *name() const {
     return GetPointer<const flatbuffers::String *>(VT_NAME);
@@ -743,6 +744,9 @@ struct Method FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   flatbuffers::Optional<uint32_t> batch() const {
     return GetOptional<uint32_t, uint32_t>(VT_BATCH);
   }
+  const flatbuffers::Vector<uint32_t> *runs() const {
+    return GetPointer<const flatbuffers::Vector<uint32_t> *>(VT_RUNS);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyOffsetRequired(verifier, VT_NAME) &&
@@ -766,6 +770,8 @@ struct Method FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            verifier.VerifyVector(state()) &&
            verifier.VerifyVectorOfTables(state()) &&
            VerifyField<uint32_t>(verifier, VT_BATCH, 4) &&
+           VerifyOffset(verifier, VT_RUNS) &&
+           verifier.VerifyVector(runs()) &&
            verifier.EndTable();
   }
 };
@@ -798,6 +804,9 @@ struct MethodBuilder {
   void add_batch(uint32_t batch) {
     fbb_.AddElement<uint32_t>(Method::VT_BATCH, batch);
   }
+  void add_runs(flatbuffers::Offset<flatbuffers::Vector<uint32_t>> runs) {
+    fbb_.AddOffset(Method::VT_RUNS, runs);
+  }
   explicit MethodBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -821,8 +830,10 @@ inline flatbuffers::Offset<Method> CreateMethod(
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::manifest::Port>>> core_outputs = 0,
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::manifest::Dim>>> dims = 0,
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::manifest::Port>>> state = 0,
-    flatbuffers::Optional<uint32_t> batch = flatbuffers::nullopt) {
+    flatbuffers::Optional<uint32_t> batch = flatbuffers::nullopt,
+    flatbuffers::Offset<flatbuffers::Vector<uint32_t>> runs = 0) {
   MethodBuilder builder_(_fbb);
+  builder_.add_runs(runs);
   if(batch) { builder_.add_batch(*batch); }
   builder_.add_state(state);
   builder_.add_dims(dims);
@@ -843,7 +854,8 @@ inline flatbuffers::Offset<Method> CreateMethodDirect(
     const std::vector<flatbuffers::Offset<mlc::fb::manifest::Port>> *core_outputs = nullptr,
     const std::vector<flatbuffers::Offset<mlc::fb::manifest::Dim>> *dims = nullptr,
     const std::vector<flatbuffers::Offset<mlc::fb::manifest::Port>> *state = nullptr,
-    flatbuffers::Optional<uint32_t> batch = flatbuffers::nullopt) {
+    flatbuffers::Optional<uint32_t> batch = flatbuffers::nullopt,
+    const std::vector<uint32_t> *runs = nullptr) {
   auto name__ = name ? _fbb.CreateString(name) : 0;
   auto inputs__ = inputs ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::manifest::Port>>(*inputs) : 0;
   auto outputs__ = outputs ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::manifest::Port>>(*outputs) : 0;
@@ -851,6 +863,7 @@ inline flatbuffers::Offset<Method> CreateMethodDirect(
   auto core_outputs__ = core_outputs ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::manifest::Port>>(*core_outputs) : 0;
   auto dims__ = dims ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::manifest::Dim>>(*dims) : 0;
   auto state__ = state ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::manifest::Port>>(*state) : 0;
+  auto runs__ = runs ? _fbb.CreateVector<uint32_t>(*runs) : 0;
   return mlc::fb::manifest::CreateMethod(
       _fbb,
       name__,
@@ -860,7 +873,8 @@ inline flatbuffers::Offset<Method> CreateMethodDirect(
       core_outputs__,
       dims__,
       state__,
-      batch);
+      batch,
+      runs__);
 }
 
 struct Segment FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {

@@ -101,6 +101,18 @@ std::vector<Section> sections(const Pipeline& p) {
   return all;
 }
 
+std::vector<std::string> programs_of(const Pipeline& p, const Section& section) {
+  std::vector<std::string> names;
+  for (const uint32_t k : section.steps) {
+    const auto* run = std::get_if<Run>(&p.steps[k].what);
+    const auto* generate = std::get_if<Generate>(&p.steps[k].what);
+    if (!run && !generate) continue;
+    const std::string& name = run ? run->program : generate->program;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
 std::vector<const Pipeline*> with_bodies(const Pipeline& p) {
   std::vector<const Pipeline*> all{&p};
   for (size_t next = 0; next < all.size(); ++next)

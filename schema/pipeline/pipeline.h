@@ -144,6 +144,8 @@ struct Section {
 // In order of execution: each array step is in the first section of array steps in which all that it reads is there, each host
 // step likewise. The first program has the name of the pipeline, those behind it ".2", ".3", ... after that.
 std::vector<Section> sections(const Pipeline& p);
+// Names of the programs that its steps run, without duplicates.
+std::vector<std::string> programs_of(const Pipeline& p, const Section& section);
 // The pipeline and the bodies of its steps, in order.
 std::vector<const Pipeline*> with_bodies(const Pipeline& p);
 

@@ -148,6 +148,9 @@ Status validate_interface(const Manifest& m) {
     MLC_RETURN_IF_ERROR(validate_ports(method.core_outputs, "core outputs", m, method, dims));
     MLC_RETURN_IF_ERROR(validate_ports(method.state, "state", m, method, dims));
     if (method.batch && *method.batch >= method.dims.size()) return Place{"methods", i, method.name}.wrong("its batch is none of its dims");
+    for (size_t k = 0; k < method.runs.size(); ++k)
+      if (method.runs[k] >= m.methods.size() || method.runs[k] == i || (k > 0 && method.runs[k] <= method.runs[k - 1]))
+        return Place{"methods", i, method.name}.wrong("what it runs is no ascending list of other methods");
     if (method.outputs.empty()) return Place{"methods", i, method.name}.wrong("has no output");
   }
   return check_sorted(m.methods, "methods", [](const Method& x) -> std::string_view { return x.name; });

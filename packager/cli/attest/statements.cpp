@@ -48,9 +48,9 @@ Json hashes(const Digest& digest) {
   return list;
 }
 
-Json formats_of(const format::Method& method, std::string_view key) {
+Json formats_of(const format::Manifest& manifest, const format::Method& method, std::string_view key) {
   Json formats = Json::array();
-  const Json program = program_json(method);
+  const Json program = program_json(manifest, method);
   for (const Json& port : program[key].items()) {
     std::string text = port["name"].text() + ": " + port["type"].text() + "[";
     for (const Json& extent : port["shape"].items()) text += (text.ends_with('[') ? "" : ",") + (extent.is(Json::Kind::String) ? extent.text() : std::to_string(extent.as_i64()));
@@ -78,7 +78,7 @@ Json model_component(const Subject& subject) {
   json["hashes"] = hashes(subject.file);
   if (!model.licence.empty()) json["licenses"] = Json::array({{{"expression", model.licence}}});
   const format::Method& method = subject.manifest.methods[model.default_method];
-  json["modelCard"] = {{"modelParameters", {{"inputs", formats_of(method, "inputs")}, {"outputs", formats_of(method, "outputs")}}}};
+  json["modelCard"] = {{"modelParameters", {{"inputs", formats_of(subject.manifest, method, "inputs")}, {"outputs", formats_of(subject.manifest, method, "outputs")}}}};
   json["properties"] = Json::array({{{"name", "mlc:root"}, {"value", "sha256:" + to_hex(subject.root)}}});
   return json;
 }

@@ -103,7 +103,7 @@ class Extraction {
   }
   Status interface() {
     Json programs = Json::array();
-    for (const format::Method& method : manifest_.methods) programs.push_back(program_json(method));
+    for (const format::Method& method : manifest_.methods) programs.push_back(program_json(manifest_, method));
     const Json json = {{"model", model_json(manifest_)}, {"programs", programs}, {"golden", golden_json(manifest_)}};
     return put_text("interface.json", "interface", "", json.print());
   }

@@ -162,7 +162,7 @@ void add_programs(const Manifest& manifest, const std::string& only, Report& rep
   Json& programs = report.json["programs"] = Json::array();
   for (const Method& method : manifest.methods) {
     if (!only.empty() && method.name != only) continue;
-    programs.push_back(program_json(method));
+    programs.push_back(program_json(manifest, method));
     report.text += program_lines(method);
   }
 }

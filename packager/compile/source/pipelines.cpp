@@ -121,6 +121,14 @@ Result<std::vector<nest::Function>> expand_pipelines(ir::Context& ctx, const lan
   return functions;
 }
 
+std::vector<std::string> programs_of_section(const PipelineFiles& files, const std::string& name) {
+  for (const pipeline::Pipeline& p : files.parsed.pipelines)
+    for (const pipeline::Pipeline* each : pipeline::with_bodies(p))
+      for (const pipeline::Section& section : pipeline::sections(*each))
+        if (section.is_array && section.program == name) return pipeline::programs_of(*each, section);
+  return {};
+}
+
 Result<std::vector<GivenVector>> vectors_of_texts(const PipelineFiles& files, const nest::Function& function) {
   std::vector<GivenVector> all;
   for (const pipeline::Pipeline& p : files.parsed.pipelines) {

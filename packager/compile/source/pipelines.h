@@ -37,6 +37,8 @@ Result<PipelineFiles> pipelines_of_folder(const std::string& folder, const model
 Result<std::vector<nest::Function>> expand_pipelines(ir::Context& ctx, const lang::Library& library, const std::map<std::string, const model::Model*>& programs,
                                                      const PipelineFiles& files);
 
+// Names of the programs of models that a section of this name runs.
+std::vector<std::string> programs_of_section(const PipelineFiles& files, const std::string& name);
 // The inputs of golden vectors of a pipeline that takes texts, its function being `function`; none of another one.
 Result<std::vector<GivenVector>> vectors_of_texts(const PipelineFiles& files, const nest::Function& function);
 

@@ -5,7 +5,7 @@ namespace mlc::api {
 
 Result<bool> start_on_device(MlcSession* s) {
   AsyncRun& run = s->async;
-  if (s->session->device().empty()) return false;
+  if (s->sessions->of(run.options.program).device().empty()) return false;
   MLC_ASSIGN(run.function, bind_tensors(s, run.options, run.inputs, run.num_inputs, run.outputs, run.num_outputs));
   if (has_copied_places(s)) return false;
   CancelFlag* const cancelled = run.options.cancel ? &run.options.cancel->cancelled : nullptr;

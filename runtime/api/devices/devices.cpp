@@ -6,6 +6,7 @@
 #include "base/compose.h"
 #include "loaders/cuda/cuda_devices.h"
 #include "loaders/vulkan/vulkan_devices.h"
+#include "runtime/api/devices/device_choice.h"
 #include "runtime/api/devices/together.h"
 #include "runtime/api/session/session.h"
 #include "runtime/plan/device/device_runner.h"
@@ -15,23 +16,6 @@ namespace mlc::api {
 namespace {
 
 constexpr uint64_t kProbeNs = 10'000'000'000;
-constexpr std::string_view kPrefix = "gpu";
-
-// "gpu0,cpu" as its names.
-std::vector<std::string_view> names_of(std::string_view wanted) {
-  std::vector<std::string_view> out;
-  for (;;) {
-    const size_t comma = wanted.find(',');
-    out.push_back(wanted.substr(0, comma));
-    if (comma == std::string_view::npos) return out;
-    wanted.remove_prefix(comma + 1);
-  }
-}
-
-bool is_name(std::string_view t) {
-  return t.size() > kPrefix.size() && t.size() <= kPrefix.size() + 3 && t.starts_with(kPrefix) &&
-         t.find_first_not_of("0123456789", kPrefix.size()) == std::string_view::npos;
-}
 
 bool has_modules(std::span<const format::Variant> variants, format::ModuleFormat format) {
   return std::any_of(variants.begin(), variants.end(), [&](const format::Variant& v) { return v.module_format == format; });
@@ -64,17 +48,17 @@ std::string& why_not(FoundDevices& found, std::string_view api) {
   return found.*(of == std::end(kApis) ? kApis[0] : *of).why_not;
 }
 
-// Those that drivers show which some variant is for.
-FoundDevices ask_drivers(const DeviceChoice& choice, std::span<const format::Variant> variants) {
+// Those that drivers show which some variant is for. `are_named`: not only those that are wanted by themselves.
+FoundDevices ask_drivers(const std::string& program, bool are_named, std::span<const format::Variant> variants) {
   FoundDevices out;
   std::vector<device::Info> found;
   for (const Api& api : kApis) {
     if (!has_modules(variants, api.format)) continue;
-    if (choice.wanted == "auto" && api.format == format::ModuleFormat::Spirv && !probe::may_have_graphics()) {
+    if (!are_named && api.format == format::ModuleFormat::Spirv && !probe::may_have_graphics()) {
       out.*api.why_not = compose("{}: drivers were not asked, for the kernel shows no device (/dev/dri, /dev/nvidia*, ...); software is used where it is named (--devices gpu0)", api.name);
       continue;
     }
-    auto asked = probe::ask_child(choice.probe_program, api.name, kProbeNs);
+    auto asked = probe::ask_child(program, api.name, kProbeNs);
     if (asked.ok() && !asked->empty()) {
       for (device::Info& info : *asked) found.push_back(std::move(info));
       continue;
@@ -85,46 +69,65 @@ FoundDevices ask_drivers(const DeviceChoice& choice, std::span<const format::Var
   return out;
 }
 
-}  // namespace
-
-Status check_choice(const DeviceChoice& choice) {
-  if (choice.wanted == "auto") return ok();
-  for (std::string_view name : names_of(choice.wanted))
-    if (name != "cpu" && name != "gpu" && !is_name(name))
-      return Status(Code::Usage, "devices '{}': expected auto, cpu, gpu or names such as gpu0,cpu", choice.wanted);
-  return ok();
+bool has(const std::vector<NamedDevice>& devices, std::string_view name) {
+  return std::any_of(devices.begin(), devices.end(), [&](const NamedDevice& d) { return d.name == name; });
 }
 
-bool names_devices(const DeviceChoice& choice) { return choice.wanted != "auto" && choice.wanted != "cpu"; }
+std::shared_ptr<const FoundDevices> none(const char* why) { return std::make_shared<const FoundDevices>(FoundDevices{{}, {}, why, why}); }
+constexpr const char* kOnlyProcessor = "only the processor is to be used";
 
-Result<std::shared_ptr<const FoundDevices>> find_devices(const DeviceChoice& choice, std::span<const format::Variant> variants) {
-  MLC_RETURN_IF_ERROR(check_choice(choice));
-  const auto none = [](const char* why) { return std::make_shared<const FoundDevices>(FoundDevices{{}, {}, why, why}); };
-  if (choice.wanted == "cpu") return {none("only the processor is to be used")};
-  if (std::none_of(std::begin(kApis), std::end(kApis), [&](const Api& api) { return has_modules(variants, api.format); }))
-    return {none("no loader for such devices")};
-  if (choice.probe_program.empty()) return {none("nobody says which program asks drivers for devices")};
-  FoundDevices out = ask_drivers(choice, variants);
-
-  const std::vector<std::string_view> names = names_of(choice.wanted);
+// Of what drivers have shown, what is wanted.
+Result<std::shared_ptr<const FoundDevices>> choose_devices(FoundDevices out, const std::string& wanted) {
+  const std::vector<std::string_view> names = names_of(wanted);
   const auto wants = [&](std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); };
   for (std::string_view name : names)
-    if (is_name(name) && std::none_of(out.all.begin(), out.all.end(), [&](const NamedDevice& d) { return d.name == name; })) {
+    if (is_name(name) && !has(out.all, name)) {
       Status s(Code::Usage, "there is no device '{}'", name);
       for (const NamedDevice& d : out.all) s.facts.push_back(compose("{}   {}, {}", d.name, d.info.title, d.info.api));
       for (const Api& api : kApis)
         if (!(out.*api.why_not).empty()) s.facts.push_back(out.*api.why_not);
       return s;
     }
-  out.state_folder = choice.state_folder;
-  out.with_processor = choice.wanted == "auto" || wants("cpu");
+  out.with_processor = wanted == "auto" || wants("cpu");
   for (const NamedDevice& d : out.all) {
-    if (choice.wanted == "auto" ? !d.info.is_software : wants(kPrefix) || wants(d.name)) out.usable.push_back(d);
+    if (wanted == "auto" ? !d.info.is_software : wants(kPrefix) || wants(d.name)) out.usable.push_back(d);
     else if (std::string& why = why_not(out, d.info.api); why.empty())
       why = compose(d.info.is_software ? "{}, {}, is software: used when it is named (--devices {})" : "{}, {}, is not among --devices {}", d.name,
-                                 d.info.title, d.info.is_software ? std::string_view(d.name) : std::string_view(choice.wanted));
+                                 d.info.title, d.info.is_software ? std::string_view(d.name) : std::string_view(wanted));
   }
+  if (wanted == "cpu") out.why_no_cuda = out.why_no_vulkan = kOnlyProcessor;
   return {std::make_shared<const FoundDevices>(std::move(out))};
+}
+
+// What some group may use.
+std::shared_ptr<const FoundDevices> joined(FoundDevices out, std::span<const std::shared_ptr<const FoundDevices>> groups) {
+  for (const NamedDevice& d : out.all)
+    if (std::any_of(groups.begin(), groups.end(), [&](const auto& g) { return has(g->usable, d.name); })) out.usable.push_back(d);
+  for (const auto& group : groups)
+    for (const Api& api : kApis)
+      if ((out.*api.why_not).empty()) out.*api.why_not = *group.*api.why_not;
+  return std::make_shared<const FoundDevices>(std::move(out));
+}
+
+}  // namespace
+
+bool names_devices(std::string_view wanted) { return wanted != "auto" && wanted != "cpu"; }
+
+Result<FoundByGroup> find_devices(const DeviceChoice& choice, std::span<const ProgramGroup> groups, std::span<const format::Variant> variants) {
+  const auto all = [&](std::shared_ptr<const FoundDevices> found) { return FoundByGroup{{groups.size(), found}, found}; };
+  if (std::all_of(groups.begin(), groups.end(), [](const ProgramGroup& g) { return g.wanted == "cpu"; })) return all(none(kOnlyProcessor));
+  if (std::none_of(std::begin(kApis), std::end(kApis), [&](const Api& api) { return has_modules(variants, api.format); }))
+    return all(none("no loader for such devices"));
+  if (choice.probe_program.empty()) return all(none("nobody says which program asks drivers for devices"));
+  FoundDevices asked = ask_drivers(choice.probe_program, std::any_of(groups.begin(), groups.end(), [](const ProgramGroup& g) { return names_devices(g.wanted); }), variants);
+  asked.state_folder = choice.state_folder;
+  FoundByGroup out;
+  for (const ProgramGroup& group : groups) {
+    MLC_ASSIGN(auto found, choose_devices(asked, group.wanted));
+    out.groups.push_back(std::move(found));
+  }
+  out.together = groups.size() == 1 ? out.groups[0] : joined(std::move(asked), out.groups);
+  return out;
 }
 
 ModelOnDevices& shared_on_devices(const Model& model) {
@@ -137,7 +140,7 @@ ModelOnDevices& shared_on_devices(const Model& model) {
 Result<std::unique_ptr<Session>> Session::create_on_processor(const Model& model, SessionOptions options) {
   if (!options.variant.empty())
     return Status(Code::NoVariant, 2001, "only variant '{}' may run, as was asked for", options.variant);
-  Matcher matcher = model.copy_of_matcher();
+  Matcher matcher = model.matcher_of(options.group);
   for (const Assessment& a : matcher.assessments())
     if (is_for_device(model.manifest().variants[a.variant])) matcher.reject(a.variant, "not for the processor");
   options.profile = false;

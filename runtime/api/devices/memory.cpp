@@ -149,7 +149,7 @@ namespace table {
 int memory_create(MlcSession* s, uint64_t bytes, MlcMemory** out, MlcError** error) {
   if (out) *out = nullptr;
   if (!s || !out) return fail(Status(Code::Usage, "memory_create: no session, or no place for the result"), error);
-  auto memory = allocate_memory(*s->session, bytes);
+  auto memory = allocate_memory(s->sessions->main(), bytes);
   if (!memory) return fail(std::move(memory).status(), error);
   *out = memory->release();
   return MLC_OK;

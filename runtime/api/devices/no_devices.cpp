@@ -6,15 +6,18 @@
 namespace mlc::api {
 
 Status check_choice(const DeviceChoice&) { return ok(); }
-bool names_devices(const DeviceChoice& choice) { return choice.wanted != "auto" && choice.wanted != "cpu"; }
+bool names_devices(std::string_view wanted) { return wanted != "auto" && wanted != "cpu"; }
 
-Result<std::shared_ptr<const FoundDevices>> find_devices(const DeviceChoice&, std::span<const format::Variant>) {
-  return std::shared_ptr<const FoundDevices>();
+Result<std::vector<ProgramGroup>> group_programs(const DeviceChoice& choice, const format::Manifest&, uint32_t) {
+  return std::vector<ProgramGroup>{{choice.wanted, {}}};
 }
+
+Result<FoundByGroup> find_devices(const DeviceChoice&, std::span<const ProgramGroup>, std::span<const format::Variant>) { return FoundByGroup{}; }
 
 Session::Profiled Session::profiled(uint32_t function, uint32_t index) const { return {*executor_, function, index, device_}; }
 
 int Session::stage(uint32_t, MlcStage*) const { return MLC_NOT_FOUND; }
+uint32_t Session::num_stages() const { return 0; }
 
 Status Session::load_for_device(Compatible, VerifiedBytes module, const SessionOptions&) {
   return Status(Code::Unsupported, "{}: this library has no loader for devices", module.name());

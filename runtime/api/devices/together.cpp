@@ -30,7 +30,7 @@ std::string of_pointer(const void* p) { return of_number(reinterpret_cast<uintpt
 
 // What sessions have in common that do their requests together.
 std::string key_of(const SessionOptions& o) {
-  std::string key = of_number(o.threads) + of_number(o.pin_caller) + of_number(o.profile) + of_number(o.limits.time_ns) + of_number(o.limits.memory_bytes) + of_pointer(o.pool);
+  std::string key = of_number(o.group) + of_number(o.threads) + of_number(o.pin_caller) + of_number(o.profile) + of_number(o.limits.time_ns) + of_number(o.limits.memory_bytes) + of_pointer(o.pool);
   if (o.allocator) {
     key += of_pointer(o.allocator->user) + of_pointer(reinterpret_cast<const void*>(o.allocator->allocate));
     key += of_pointer(reinterpret_cast<const void*>(o.allocator->release));
@@ -46,6 +46,10 @@ int Session::stage(uint32_t index, MlcStage* out) const {
   if (index >= stages.size()) return MLC_NOT_FOUND;
   const PlacedStage& s = stages[index];
   return fill(MlcStage{0, s.segments.c_str(), s.device.c_str(), s.variant.c_str(), s.ns, s.copies_ns, s.why.c_str(), s.mode.c_str()}, out);
+}
+
+uint32_t Session::num_stages() const {
+  return is_together_ ? static_cast<uint32_t>(static_cast<const Together*>(on_devices_.get())->stages.size()) : 0;
 }
 
 // Of several parts one behind the other: all that they have run.
@@ -99,8 +103,8 @@ Status Session::load_parts(const SessionOptions& options, const std::vector<std:
     sessions.push_back(std::move(session));
     return ok();
   };
-  const FoundDevices& found = *model_.found_devices();
-  if (found.with_processor) MLC_RETURN_IF_ERROR(add(model_.copy_of_matcher(), nullptr));
+  const FoundDevices& found = *model_.found_devices(options.group);
+  if (found.with_processor) MLC_RETURN_IF_ERROR(add(model_.matcher_of(options.group), nullptr));
   Status none(Code::NoVariant, "no device is left that runs it");
   for (const NamedDevice& device : found.usable) {
     if (std::find(lost.begin(), lost.end(), device.name) != lost.end()) continue;

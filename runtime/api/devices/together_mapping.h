@@ -20,7 +20,7 @@ class Mapping {
  public:
   // What it is given outlives it. The parts have the same functions.
   Mapping(const Model& model, const std::vector<ensemble::Part>& parts, const SessionOptions& options, std::optional<ensemble::Objective> objective)
-      : model_(model), parts_(parts), options_(options), objective_(objective), remembered_(model.found_devices()->state_folder) {}
+      : model_(model), parts_(parts), options_(options), objective_(objective), remembered_(model.found_devices(options.group)->state_folder) {}
 
   Status run();
 

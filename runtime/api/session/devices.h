@@ -12,19 +12,31 @@
 #include "base/status.h"
 #include "runtime/match/matcher.h"
 #include "schema/format.h"
+#include "schema/manifest.h"
 
 namespace mlc::api {
 
 // Which devices sessions may use.
 struct DeviceChoice {
-  std::string wanted = "auto";  // auto: what is not software; cpu: none; gpu: all; or names, "gpu0,cpu"
+  // auto: what is not software; cpu: none; gpu: all; or names, "gpu0,cpu". By program: "detect=gpu0;read=cpu;auto", of which an entry
+  // without a name is for all programs that have none.
+  std::string wanted = "auto";
   std::string probe_program;    // asks drivers in a process of its own; empty: no device is known
   std::string state_folder;     // where it is remembered what was measured of them; empty: nowhere
 };
 // Usage if `wanted` is none of these.
 Status check_choice(const DeviceChoice& choice);
+
+// Programs that use the same devices.
+struct ProgramGroup {
+  std::string wanted;             // "gpu0,cpu"
+  std::vector<uint32_t> methods;  // of the manifest; empty: all of them
+};
+// As `choice` says; the first group has the method `main`. Usage if the file has no program of a name, or programs that keep state
+// between runs would be apart. libmlrt, which has no devices, answers one group.
+Result<std::vector<ProgramGroup>> group_programs(const DeviceChoice& choice, const format::Manifest& manifest, uint32_t main);
 // True: the caller named devices, so that it is to be told where none is used.
-bool names_devices(const DeviceChoice& choice);
+bool names_devices(std::string_view wanted);
 
 struct FoundDevices {
   std::vector<NamedDevice> usable;  // best first
@@ -33,9 +45,13 @@ struct FoundDevices {
   bool with_processor = false;      // which may work together with them
   std::string state_folder;         // of the choice
 };
-// Asks for devices of the modules that the variants have. Usage if `wanted` names one that is not there. Null: this library
+struct FoundByGroup {
+  std::vector<std::shared_ptr<const FoundDevices>> groups;  // of each that was given
+  std::shared_ptr<const FoundDevices> together;             // `usable`: those that some group may use
+};
+// Asks drivers once, for devices of the modules that the variants have. Usage if a group names one that is not there. Null: this library
 // has no loader for any.
-Result<std::shared_ptr<const FoundDevices>> find_devices(const DeviceChoice& choice, std::span<const format::Variant> variants);
+Result<FoundByGroup> find_devices(const DeviceChoice& choice, std::span<const ProgramGroup> groups, std::span<const format::Variant> variants);
 
 // What sessions of a model share on devices. Its content is that of devices.cpp.
 struct SharedOnDevices {

@@ -230,10 +230,10 @@ Status run_vector(Session& session, const format::Golden& g, GoldenReport& repor
 
 }  // namespace
 
-Result<GoldenReport> run_golden(Session& session, const char* name) {
+Result<GoldenReport> run_golden(ProgramSessions& sessions, const char* name) {
   GoldenReport report;
-  for (const format::Golden& g : session.model().manifest().golden)
-    if (!name || g.name == name) MLC_RETURN_IF_ERROR(run_vector(session, g, report));
+  for (const format::Golden& g : sessions.model().manifest().golden)
+    if (!name || g.name == name) MLC_RETURN_IF_ERROR(run_vector(sessions.for_run(sessions.model().manifest().methods[g.method].name.c_str()), g, report));
   if (name && report.vectors == 0) return Status(Code::NotFound, "no golden vector '{}'", name);
   return report;
 }

@@ -7,7 +7,7 @@
 
 #include "base/checked.h"
 #include "base/dtype.h"
-#include "runtime/api/session/session.h"
+#include "runtime/api/session/program_sessions.h"
 
 namespace mlc::api {
 
@@ -35,6 +35,6 @@ struct GoldenReport {
 
 // Runs every golden vector of the container, or the one of this name (null: all; NotFound if there is none). The status is
 // about running; differences are in the report.
-Result<GoldenReport> run_golden(Session& session, const char* name = nullptr);
+Result<GoldenReport> run_golden(ProgramSessions& sessions, const char* name = nullptr);
 
 }  // namespace mlc::api

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/session/model.h"
-#include "runtime/api/session/session.h"
+#include "runtime/api/session/program_sessions.h"
 #include "runtime/plan/memory_budget.h"
 
 struct MlcError {
@@ -55,7 +55,8 @@ struct AsyncRun {
 enum class Phase : uint32_t { Idle, Going, Over };  // Over: run_wait has not told yet
 
 struct MlcSession {
-  std::unique_ptr<mlc::api::Session> session;  // first: its allocator is the one of what follows
+  std::unique_ptr<mlc::api::ProgramSessions> sessions;  // first: its allocator is the one of what follows
+  mlc::api::Session* session = nullptr;     // of them, that of the program that tensors were bound to last
   std::vector<mlc::exec::InputArg> inputs;  // reused, so that a run allocates nothing
   std::vector<mlc::exec::OutputArg> outputs;
   std::vector<mlc::exec::InputArg> input_items;  // of lists

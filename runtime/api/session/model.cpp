@@ -43,6 +43,16 @@ Result<std::unique_ptr<container::Source>> source_of(const ModelOptions& o) {
   return container::reader_source(o.reader, o.name.empty() ? "the container" : o.name);
 }
 
+uint32_t main_of(const container::Container& container) {
+  return container.find_method("main").value_or(container.manifest().model.default_method);
+}
+
+// `found` outlives the policy; null: as it is.
+MatchPolicy with_devices(MatchPolicy policy, const FoundDevices* found) {
+  if (found) policy.devices = found->usable, policy.why_no_cuda = found->why_no_cuda, policy.why_no_vulkan = found->why_no_vulkan;
+  return policy;
+}
+
 }  // namespace
 
 Result<ModelFile> ModelFile::authenticate(ModelOptions options) {
@@ -103,14 +113,19 @@ Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
     if (granted) services.push_back(service);
   }
   // Drivers are asked only for what may run.
-  std::shared_ptr<const FoundDevices> devices;
-  if (allowed && std::any_of((*opened)->manifest().variants.begin(), (*opened)->manifest().variants.end(), is_for_device)) {
-    MLC_ASSIGN(devices, find_devices(file.options.devices, (*opened)->manifest().variants));
+  const format::Manifest& manifest = (*opened)->manifest();
+  MLC_ASSIGN(std::vector<ProgramGroup> groups, group_programs(file.options.devices, manifest, main_of(**opened)));
+  FoundByGroup found;
+  if (allowed && std::any_of(manifest.variants.begin(), manifest.variants.end(), is_for_device)) {
+    MLC_ASSIGN(found, find_devices(file.options.devices, groups, manifest.variants));
     policy.why_no_cuda = policy.why_no_vulkan = "this library has no loader for devices (libmlrt-gpu has)";
-    if (devices) policy.devices = devices->usable, policy.why_no_cuda = devices->why_no_cuda, policy.why_no_vulkan = devices->why_no_vulkan;
   }
-  std::unique_ptr<Model> model(new Model(std::move(allocator), std::move(*opened), std::move(policy), std::move(devices)));
-  model->wants_device_ = names_devices(file.options.devices);
+  std::unique_ptr<Model> model(new Model(std::move(allocator), std::move(*opened), with_devices(policy, found.together.get()), found.together));
+  if (groups.size() > 1 && found.together)
+    for (size_t i = 0; i < groups.size(); ++i)
+      model->groups_.push_back({std::move(groups[i].methods), found.groups[i], Matcher(probe::host(), manifest.variants, with_devices(policy, found.groups[i].get())),
+                                names_devices(groups[i].wanted)});
+  model->wants_device_ = std::any_of(groups.begin(), groups.end(), [](const ProgramGroup& g) { return names_devices(g.wanted); });
   model->services_ = std::move(services);
   model->notes_ = std::move(file.notes);
   for (const auto* more : {&model->container_->notes(), &model->container_->verdict().warnings})
@@ -124,7 +139,11 @@ void Model::recall_choices(const std::string& state_folder) {
   if (state_folder.empty()) return;
   const auto text = signing::read_owned_file(state_folder + "/" + std::string(match::kChoicesName), 2 * match::kMostChoiceBytes);
   if (!text.ok() || !*text) return;
-  match::apply_choices(match::ChoiceList::parse(**text, &container_->root()), container_->root(), match::fingerprints(probe::host(), devices()), manifest().variants, matcher_, notes_);
+  const auto list = match::ChoiceList::parse(**text, &container_->root());
+  const auto here = match::fingerprints(probe::host(), devices());
+  match::apply_choices(list, container_->root(), here, manifest().variants, matcher_, notes_);
+  std::vector<std::string> noted;  // the same again
+  for (Group& group : groups_) match::apply_choices(list, container_->root(), here, manifest().variants, group.matcher, noted);
 }
 
 Result<Bytes> Model::keep(const std::string& key, Result<VerifiedBytes> bytes) const {
@@ -161,9 +180,19 @@ std::shared_ptr<exec::DerivedConstants> Model::derived(uint32_t variant) const {
   return found;
 }
 
-uint32_t Model::main_method() const {
-  if (const auto main = container_->find_method("main")) return *main;
-  return manifest().model.default_method;
+uint32_t Model::main_method() const { return main_of(*container_); }
+
+uint32_t Model::group_of(uint32_t method) const {
+  for (uint32_t i = 1; i < groups_.size(); ++i)
+    if (const auto& methods = groups_[i].methods; std::find(methods.begin(), methods.end(), method) != methods.end()) return i;
+  return 0;
+}
+
+std::string Model::programs_of(uint32_t group) const {
+  std::string out;
+  for (uint32_t i = 0; i < manifest().methods.size(); ++i)
+    if (group_of(i) == group) out += (out.empty() ? "" : ", ") + manifest().methods[i].name;
+  return out;
 }
 
 }  // namespace mlc::api

@@ -62,16 +62,22 @@ class Model {
   std::span<const exec::Service> services() const { return services_; }  // that this file may use
   // False: it gets the profile of untrusted.h.
   bool is_trusted() const { return container_->native_allowed(); }
+  // Against all devices that some program may use.
   const Matcher& matcher() const { return matcher_; }
   // What the caller should know: of the container, of the verdict, of the versions seen.
   const std::vector<std::string>& notes() const { return notes_; }
   // Of this machine, if the container has variants for them and their code may run.
   std::span<const NamedDevice> devices() const { return devices_ ? std::span<const NamedDevice>(devices_->all) : std::span<const NamedDevice>(); }
-  const FoundDevices* found_devices() const { return devices_.get(); }  // null: none were asked for
+
+  // Programs that use devices of their own; most often there is one group, of all of them. The first has the main method.
+  uint32_t num_groups() const { return groups_.empty() ? 1 : static_cast<uint32_t>(groups_.size()); }
+  uint32_t group_of(uint32_t method) const;
+  std::string programs_of(uint32_t group) const;  // "detect, read"
+  // Against the devices of a group. A session rejects variants of its own copy.
+  const Matcher& matcher_of(uint32_t group) const { return groups_.empty() ? matcher_ : groups_[group].matcher; }
+  const FoundDevices* found_devices(uint32_t group) const { return groups_.empty() ? devices_.get() : groups_[group].devices.get(); }  // null: none were asked for
   // True: the caller named devices, and is to be told where none is used.
-  bool wants_device() const { return wants_device_; }
-  // For a session, which may reject variants of its own copy.
-  Matcher copy_of_matcher() const { return matcher_; }
+  bool wants_device(uint32_t group) const { return groups_.empty() ? wants_device_ : groups_[group].wants_device; }
 
   // The bytes of an asset or golden array, read and verified on first use and kept. Thread-safe.
   Result<Bytes> asset(std::string_view name) const;
@@ -87,8 +93,14 @@ class Model {
 
  private:
   Model(std::unique_ptr<Allocator> allocator, std::unique_ptr<container::Container> container, MatchPolicy policy, std::shared_ptr<const FoundDevices> devices);
+  struct Group {
+    std::vector<uint32_t> methods;
+    std::shared_ptr<const FoundDevices> devices;  // of the matcher
+    Matcher matcher;
+    bool wants_device = false;
+  };
   Result<Bytes> keep(const std::string& key, Result<VerifiedBytes> bytes) const;
-  void recall_choices(const std::string& state_folder);  // into the matcher
+  void recall_choices(const std::string& state_folder);  // into the matchers
 
   std::unique_ptr<Allocator> allocator_;  // null: the system's memory; of all that follows
   std::unique_ptr<container::Container> container_;
@@ -97,6 +109,7 @@ class Model {
   bool wants_device_ = false;
   std::vector<exec::Service> services_;
   Matcher matcher_;
+  std::vector<Group> groups_;  // none: one of all programs, of the above
   mutable std::mutex mu_;
   mutable std::map<std::string, VerifiedBytes> kept_;  // guarded by mu_
   mutable std::map<uint32_t, std::shared_ptr<exec::DerivedConstants>> derived_;  // by variant; guarded by mu_

@@ -126,9 +126,9 @@ Result<std::unique_ptr<Session>> Session::load_best(const Model& model, Matcher&
 }
 
 Result<std::unique_ptr<Session>> Session::create(const Model& model, const SessionOptions& options) {
-  Matcher matcher = model.copy_of_matcher();
+  Matcher matcher = model.matcher_of(options.group);
   MLC_ASSIGN(auto session, load_best(model, matcher, options));
-  if (session->device_.empty() && model.wants_device() && options.variant.empty()) {
+  if (session->device_.empty() && model.wants_device(options.group) && options.variant.empty()) {
     if (!session->note_.empty()) session->note_ += "; ";
     session->note_ += compose("{} runs on the processor, since no variant runs on the devices that were named", session->variant().name);
   }

@@ -28,6 +28,7 @@ struct Together;
 
 struct SessionOptions {
   std::string variant, require;
+  uint32_t group = 0;  // of the programs that will be run (Model::group_of)
   unsigned threads = 0;
   WorkerPool* pool = nullptr;  // outlives the session; null: that of the process
   bool pin_caller = false;
@@ -76,6 +77,7 @@ class Session {
   WorkerPool& pool() { return *pool_; }
   // A stage of runs on several devices together. MLC_NOT_FOUND behind the last.
   int stage(uint32_t index, MlcStage* out) const;
+  uint32_t num_stages() const;
   // What a profile numbers so: the executor that measured it, and the device. Nothing is known there behind the last.
   struct Profiled {
     const exec::Executor& executor;

@@ -90,6 +90,8 @@ constexpr MlcApi kApi = {
     guarded<table::tensor_copy>,
     guarded<table::tensor_from_dlpack>,
     guarded<table::tensor_to_dlpack>,
+    table::program_info,
+    guarded<table::choose_for>,
 };
 
 }  // namespace

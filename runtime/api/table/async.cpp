@@ -52,7 +52,7 @@ Status start_on_thread(MlcSession* s) {
   const OnExit undo([&] {
     if (!is_started) s->not_done.fetch_sub(1, std::memory_order_relaxed);
   });
-  Status started = s->session->pool().runners().start(&run_and_tell, s);
+  Status started = s->sessions->main().pool().runners().start(&run_and_tell, s);
   is_started = started.ok();
   return started;
 }

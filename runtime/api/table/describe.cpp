@@ -121,10 +121,24 @@ int failing(const MlcModel* m, uint32_t variant, uint32_t index, MlcClause* out)
 
 int choose(const MlcModel* m, const char* variant, const char* require, uint32_t* out, MlcError** error) {
   if (!m || !out) return fail(Status(Code::Usage, "choose: no model, or no place for the result"), error);
-  auto r = m->model->matcher().candidates(text_or_empty(variant), text_or_empty(require));
+  auto r = m->model->matcher_of(0).candidates(text_or_empty(variant), text_or_empty(require));
   if (!r) return fail(std::move(r).status(), error);
   *out = r->front();
   return MLC_OK;
+}
+
+int choose_for(const MlcModel* m, uint32_t program, const char* variant, const char* require, MlcChoice* out, MlcError** error) {
+  if (!m || !is_fillable(out) || program >= m->model->manifest().methods.size())
+    return fail(Status(Code::Usage, "choose_for: no model, no such program, or no place for the result"), error);
+  const Matcher& matcher = m->model->matcher_of(m->model->group_of(program));
+  auto r = matcher.candidates(text_or_empty(variant), text_or_empty(require));
+  if (!r) return fail(std::move(r).status(), error);
+  const NamedDevice* const device = matcher.device_of(r->front());
+  MlcChoice told{};
+  told.variant = r->front();
+  told.name = m->model->manifest().variants[told.variant].name.c_str();
+  told.device = device ? device->name.c_str() : "";
+  return fill(told, out);
 }
 
 int device(const MlcModel* m, uint32_t index, MlcDevice* out) {

@@ -30,6 +30,17 @@ Result<SessionOptions> session_options(const MlcSessionOptions* given) {
   return options;
 }
 
+MlcSessionInfo info_of(Session& session) {
+  MlcSessionInfo info{};
+  info.variant = session.variant().name.c_str();
+  info.is_portable = session.variant().module_format == format::ModuleFormat::Portable;
+  info.threads = session.threads();
+  info.arena_bytes = session.executor().arena_bytes();
+  info.note = session.note().c_str();
+  info.device = session.device().c_str();
+  return info;
+}
+
 }  // namespace
 
 namespace table {
@@ -39,10 +50,11 @@ int session_create(const MlcModel* m, const MlcSessionOptions* o, MlcSession** o
   if (!m || !out) return fail(Status(Code::Usage, "session_create: no model, or no place for the result"), error);
   auto options = session_options(o);
   if (!options) return fail(std::move(options).status(), error);
-  auto session = Session::create(*m->model, *options);
-  if (!session) return fail(std::move(session).status(), error);
+  auto sessions = ProgramSessions::create(*m->model, *options);
+  if (!sessions) return fail(std::move(sessions).status(), error);
   auto handle = std::make_unique<MlcSession>();
-  handle->session = std::move(*session);
+  handle->sessions = std::move(*sessions);
+  handle->session = &handle->sessions->main();
   *out = handle.release();
   return MLC_OK;
 }
@@ -55,26 +67,30 @@ void session_release(MlcSession* s) {
 
 int session_info(const MlcSession* s, MlcSessionInfo* out) {
   if (!s) return MLC_USAGE;
-  MlcSessionInfo info{};
-  info.variant = s->session->variant().name.c_str();
-  info.is_portable = s->session->variant().module_format == format::ModuleFormat::Portable;
-  info.threads = s->session->threads();
-  info.arena_bytes = s->session->executor().arena_bytes();
-  info.note = s->session->note().c_str();
-  info.device = s->session->device().c_str();
+  MlcSessionInfo info = info_of(s->sessions->main());
+  info.note = s->sessions->note().c_str();
   return fill(info, out);
+}
+
+int program_info(const MlcSession* s, uint32_t program, MlcSessionInfo* out) {
+  if (!s || program >= s->sessions->model().manifest().methods.size()) return MLC_USAGE;
+  return fill(info_of(s->sessions->of(program)), out);
 }
 
 int stage(const MlcSession* s, uint32_t index, MlcStage* out) {
   if (!s || !is_fillable(out)) return MLC_USAGE;
-  return s->session->stage(index, out);
+  for (uint32_t i = 0; i < s->sessions->size(); ++i) {
+    if (s->sessions->at(i).stage(index, out) == MLC_OK) return MLC_OK;
+    index -= s->sessions->at(i).num_stages();
+  }
+  return MLC_NOT_FOUND;
 }
 
 int selftest(MlcSession* s, const char* vector, MlcSelftest* out, MlcError** error) {
   if (!s || !is_fillable(out)) return fail(Status(Code::Usage, "selftest: no session, or no place for the result"), error);
   fill(MlcSelftest{}, out);
   if (Status idle = is_idle(s); !idle.ok()) return fail(std::move(idle), error);
-  auto report = run_golden(*s->session, vector);
+  auto report = run_golden(*s->sessions, vector);
   if (!report) return fail(std::move(report).status(), error);
   s->selftest_text = std::move(report->text);
   MlcSelftest told{};
@@ -85,14 +101,15 @@ int selftest(MlcSession* s, const char* vector, MlcSelftest* out, MlcError** err
   told.text = s->selftest_text.c_str();
   fill(told, out);
   if (report->failures == 0) return MLC_OK;
-  return fail(Status(Code::SelfTest, "{}: {}", s->session->variant().name, s->selftest_text), error);
+  return fail(Status(Code::SelfTest, "{}: {}", s->sessions->main().variant().name, s->selftest_text), error);
 }
 
 int profile(const MlcSession* s, const char* program, uint32_t index, MlcProfileEntry* out) {
   if (!s || !is_fillable(out)) return MLC_USAGE;
-  const auto function = s->session->function(program);
+  const Session& session = s->sessions->of(program);
+  const auto function = session.function(program);
   if (!function) return MLC_USAGE;
-  const Session::Profiled at = s->session->profiled(*function, index);
+  const Session::Profiled at = session.profiled(*function, index);
   const auto entry = at.executor.profile(at.function, at.index);
   if (!entry) return MLC_NOT_FOUND;
   MlcProfileEntry told{};
@@ -120,9 +137,10 @@ int profile(const MlcSession* s, const char* program, uint32_t index, MlcProfile
 
 int profile_moments(const MlcSession* s, const char* program, uint32_t index, uint32_t thread, MlcProfileMoments* out) {
   if (!s || !is_fillable(out)) return MLC_USAGE;
-  const auto function = s->session->function(program);
+  const Session& session = s->sessions->of(program);
+  const auto function = session.function(program);
   if (!function) return MLC_USAGE;
-  const Session::Profiled at = s->session->profiled(*function, index);
+  const Session::Profiled at = session.profiled(*function, index);
   const auto moments = at.executor.moments(at.function, at.index, thread);
   if (!moments) return MLC_NOT_FOUND;
   MlcProfileMoments told{};

@@ -35,8 +35,9 @@ class NamedStates {
 };
 
 Status save(MlcSession& s, MlcBytes& out) {
-  exec::Executor& executor = s.session->executor();
-  const container::Container& c = s.session->model().container();
+  Session& session = s.sessions->with_state();
+  exec::Executor& executor = session.executor();
+  const container::Container& c = session.model().container();
   const NamedStates named(c.manifest());
   std::vector<std::string> names(executor.num_states());  // the arrays refer to them
   std::vector<StateArray> arrays;
@@ -48,14 +49,15 @@ Status save(MlcSession& s, MlcBytes& out) {
     names[i] = named.name(i);
     arrays.push_back({names[i], dtype, named.shape(i, bytes.size() / bytes_of(dtype)), bytes});
   }
-  MLC_ASSIGN(s.saved_state, encode_state(c.root(), arrays, s.session->allocator()));
+  MLC_ASSIGN(s.saved_state, encode_state(c.root(), arrays, session.allocator()));
   out = {s.saved_state.data(), s.saved_state.size()};
   return ok();
 }
 
 Status restore(MlcSession& s, Bytes bytes) {
-  exec::Executor& executor = s.session->executor();
-  const container::Container& c = s.session->model().container();
+  Session& session = s.sessions->with_state();
+  exec::Executor& executor = session.executor();
+  const container::Container& c = session.model().container();
   MLC_ASSIGN(const SavedState saved, decode_state(bytes));
   if (saved.root != c.root()) return Status(Code::InputMismatch, "the saved state is of another container than {}", c.name());
   std::vector<std::optional<Bytes>> values(executor.num_states(), Bytes());
@@ -76,7 +78,7 @@ Status restore(MlcSession& s, Bytes bytes) {
   }
   if (found != saved.arrays.size())
     return Status(Code::InputMismatch, "the saved state has {} arrays, variant '{}' knows {} of them", saved.arrays.size(),
-                  s.session->variant().name, found);
+                  session.variant().name, found);
   return executor.set_states(values);
 }
 
@@ -86,7 +88,7 @@ namespace table {
 
 int state_reset(MlcSession* s, MlcError** error) {
   if (Status idle = is_idle(s); !idle.ok()) return fail(std::move(idle), error);
-  s->session->executor().reset_states();
+  s->sessions->with_state().executor().reset_states();
   return MLC_OK;
 }
 

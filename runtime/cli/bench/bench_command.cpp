@@ -88,10 +88,10 @@ std::string csv_of(const Json& json) {
   return names + "\n" + values + "\n";
 }
 
-Result<std::vector<OpenSession>> open_sessions(const OpenModel& model, const BenchOptions& o, uint64_t taken) {
+Result<std::vector<OpenSession>> open_sessions(const OpenModel& model, const BenchOptions& o, std::optional<uint32_t> program, uint64_t taken) {
   std::vector<OpenSession> sessions;
   VariantOptions options = o.variant;
-  SessionUse use{.taken = taken};
+  SessionUse use{.taken = taken, .program = program};
   if (o.sessions > 1) {
     use.pin = false;  // several threads call
     // Sessions that share devices do one run at a time on the processor.
@@ -133,7 +133,7 @@ Result<Report> bench(const BenchOptions& o, const HostState& host, OpenFiles& fi
   MLC_RETURN_IF_ERROR(check_variant(model, o.variant));
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
   MLC_ASSIGN(const BenchInputs inputs, bench_inputs(model, target, o.input, files.inputs, memory, true));
-  MLC_ASSIGN(const std::vector<OpenSession> sessions, open_sessions(model, o, memory.shared_with_session()));
+  MLC_ASSIGN(const std::vector<OpenSession> sessions, open_sessions(model, o, runs_several(target) ? std::nullopt : std::optional(target.program), memory.shared_with_session()));
   const OpenSession& session = sessions.front();
   say_what_crashed(model, session.info.variant);
   const bool several = runs_several(target);

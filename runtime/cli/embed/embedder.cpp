@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/counted.h"
+#include "runtime/cli/watched_programs.h"
 
 namespace mlc::cli {
 
@@ -38,7 +39,7 @@ Result<Vectors> Embedder::of_texts(const std::vector<std::string>& texts, size_t
 
 Result<std::vector<pipeline::Answer>> Embedder::run(std::vector<NamedTensor> made, int64_t count, Vectors& all) {
   uint64_t run_ns = 0;
-  const pipeline::Programs programs = mlio::programs_of(model_, session_, nullptr, budget_, run_ns);
+  const pipeline::Programs programs = watched_programs(model_, session_, budget_, run_ns);
   MLC_ASSIGN(std::vector<pipeline::Answer> answers, target_.pipeline->run(std::move(made), {}, budget_, programs));
   const HostTensor* rows = answers.size() == 1 ? std::get_if<HostTensor>(&answers[0].value) : nullptr;
   if (!rows || rows->dtype != DType::F32 || rows->shape.size() != 2 || rows->shape[0] != count)

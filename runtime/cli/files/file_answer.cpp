@@ -7,6 +7,7 @@
 #include "base/counted.h"
 #include "base/files/file_calls.h"
 #include "runtime/cli/answers/answers.h"
+#include "runtime/cli/watched_programs.h"
 #include "runtime/isolation/child_answer.h"
 
 namespace mlc::cli {
@@ -85,7 +86,7 @@ Status show(const FilesTask& task, const ListedFile& file, DecodedFile decoded, 
   MLC_ASSIGN(pipeline::AnswerBudget budget, answer_budget(task.model, task.limits));
   const uint64_t start = now_ns();
   uint64_t run_ns = 0;
-  const pipeline::Programs programs = mlio::programs_of(task.model, session.session.get(), nullptr, budget, run_ns);
+  const pipeline::Programs programs = watched_programs(task.model, session.session.get(), budget, run_ns);
   const std::optional<int64_t> top = task.top > 0 ? std::optional<int64_t>(task.top) : std::nullopt;
   MLC_ASSIGN(std::vector<pipeline::Answer> answers, task.target.pipeline->run(std::move(decoded.made), top, budget, programs));
   if (!task.results.empty()) out.result = file_among(answers);

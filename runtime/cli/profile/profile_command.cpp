@@ -170,7 +170,7 @@ Result<Report> profile_model(const ProfileOptions& o, const HostState& host, Ope
   MLC_RETURN_IF_ERROR(check_variant(model, o.variant));
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
   MLC_ASSIGN(const BenchInputs inputs, bench_inputs(model, target, o.input, files.inputs, memory, false));
-  MLC_ASSIGN(const OpenSession session, open_session(model, o.variant, {.profile = true, .taken = memory.shared_with_session()}));
+  MLC_ASSIGN(const OpenSession session, open_session(model, o.variant, {.profile = true, .taken = memory.shared_with_session(), .program = target.program}));
   say_what_crashed(model, session.info.variant);
   const MlcProgram program = mlio::program_at(model, target.program);
   say_what_runs(model, session, "program " + printable(program.name), o.as_json);

@@ -5,6 +5,7 @@
 
 #include "runtime/cli/answers/answers.h"
 #include "runtime/cli/stream/stream_sound.h"
+#include "runtime/cli/watched_programs.h"
 #include "runtime/pipeline/joined_sound.h"
 #include "runtime/pipeline/stream_run.h"
 
@@ -168,7 +169,7 @@ Result<StreamDone> run_chunks(const StreamWork& work, StreamInputs inputs, MlcSe
   StreamDone done;
   SoundOutput output(file);
   MLC_ASSIGN(pipeline::AnswerBudget all, answer_budget(work.model, work.limits));
-  const pipeline::Programs to_open = mlio::programs_of(work.model, session, nullptr, all, done.run_ns);
+  const pipeline::Programs to_open = watched_programs(work.model, session, all, done.run_ns);
   MLC_ASSIGN(pipeline::StreamRun stream, pipeline::StreamRun::open(*work.target.pipeline, to_open, all));
   MLC_RETURN_IF_ERROR(stream.give(std::move(inputs.beside), all));
   for (bool is_end = false; !is_end;) {
@@ -179,7 +180,7 @@ Result<StreamDone> run_chunks(const StreamWork& work, StreamInputs inputs, MlcSe
     else MLC_RETURN_IF_ERROR(stream.push(piece));
     while (stream.has_chunk()) {
       pipeline::AnswerBudget budget = all;  // what a chunk takes beside the stream is gone when it is printed
-      const pipeline::Programs programs = mlio::programs_of(work.model, session, nullptr, budget, done.run_ns);
+      const pipeline::Programs programs = watched_programs(work.model, session, budget, done.run_ns);
       MLC_ASSIGN(pipeline::Chunk chunk, stream.run_chunk(work.top, budget, programs));
       stream.pass(chunk);
       MLC_RETURN_IF_ERROR(output.take(chunk.answers));

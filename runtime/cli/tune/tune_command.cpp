@@ -165,6 +165,9 @@ void add_tune_command(Program& program) {
   command.add_option("--most", o->most, "measure so many variants, those first that are estimated to be fast").within(2, 64).shows_default();
   command.add_flag("--forget", o->forget, "drop what is remembered of this container, faults as well");
   command.on_run([o] {
+    for (const std::string& devices : o->container.devices)
+      if (devices.find('=') != devices.npos)
+        return finish("tune", o->as_json, Status(Code::Usage, "mlrun tune measures variants for all programs of a file: --devices '{}' is for one of them", devices));
     uint64_t beside = 0;
     if (const auto ns = parse_duration(o->duration)) beside = *ns;
     return answer({"tune", o->as_json, o->container, o->input.specs, "", {&o->limits, 2, beside, o->threads, o->most}},
