@@ -2,6 +2,8 @@
 // parts, so that a run may have some segments from the one and some from the other.
 #include "packager/compile/programs.h"
 
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <set>
 
