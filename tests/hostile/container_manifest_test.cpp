@@ -193,6 +193,8 @@ const Case kCases[] = {
      },
      "has no output"},
     {"batch that is no dim", [](Manifest& m) { m.methods[0].batch = static_cast<uint32_t>(m.methods[0].dims.size()); }, "its batch is none of its dims"},
+    {"runs what is no method", [](Manifest& m) { m.methods[0].runs = {static_cast<uint32_t>(m.methods.size())}; }, "no ascending list of other methods"},
+    {"runs itself", [](Manifest& m) { m.methods[0].runs = {0}; }, "no ascending list of other methods"},
     {"methods twice", [](Manifest& m) { m.methods[1].name = m.methods[0].name; }, "methods[1]: not in ascending"},
     {"port twice", [](Manifest& m) { m.methods[0].inputs.push_back(m.methods[0].inputs[0]); }, "is there twice"},
     {"port of type 99", [](Manifest& m) { m.methods[0].inputs[0].dtype = static_cast<DType>(99); }, "element type 99"},

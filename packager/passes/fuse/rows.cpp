@@ -22,6 +22,7 @@ using ir::Op;
 constexpr double kMostRepeated = 64;          // operations of an element that are cheaper than to write and read it
 constexpr size_t kMostRowNodes = 2000;
 constexpr double kShortRow = 32, kLongRow = 16384;  // points of a fold: fewer are a lane's own, more are several blocks'
+constexpr size_t kMostFolds = 16;              // of a statement: each is held against each
 constexpr double kFewRows = 64;               // where there are fewer rows than these
 
 class RowFusion {
@@ -110,7 +111,7 @@ class RowFusion {
       plain &= e->op != Op::Load || e->access != ir::Access::Checked;  // lanes that wait for each other cannot stop at a fault
       if (e->op == Op::Fold) folds.push_back(e);
     });
-    if (!plain || folds.empty()) return false;
+    if (!plain || folds.empty() || folds.size() > kMostFolds) return false;
     const std::vector<const ir::Dim*> rows = known_dims(dims, folds[0]);
     double longest = 0;
     bool contiguous = false;
