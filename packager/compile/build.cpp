@@ -294,7 +294,7 @@ class Build {
     if (options_.cache_folder.empty()) return nullptr;
     report_.cache = BuildReport::Cache{};
     Result<std::unique_ptr<CodeCache>> cache = Status(Code::Unsupported, "this mlpack was linked without a build id");
-    if (!compiler_identity().empty()) cache = CodeCache::open(options_.cache_folder);
+    if (!code_generator_identity().empty()) cache = CodeCache::open(options_.cache_folder);
     if (cache.ok()) return std::move(cache).value();
     report_.cache->unused = std::move(cache).status();
     return nullptr;

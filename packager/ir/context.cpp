@@ -120,6 +120,7 @@ const Expr* Context::Impl::make(Expr proto, std::span<const Expr* const> argumen
   n.id = static_cast<uint32_t>(nodes.size());
   n.hash = h;
   set_facts(n);
+  set_points(n);
   nodes.push_back(n);
   table.insert(&nodes.back());
   return &nodes.back();

@@ -10,6 +10,8 @@
 
 namespace mlc::ir {
 
+constexpr size_t kPoints = 4;
+
 // Every Expr of a Context is one of these; facts are computed from those of the arguments when it is made.
 struct Node : Expr {
   Interval interval;      // integers and Bool; u64 always reads as unbounded
@@ -18,6 +20,8 @@ struct Node : Expr {
   bool running = false;   // holds a Dim
   bool choice = false;    // holds a Select
   bool extent = false;    // is_extent
+  uint8_t points_known = 0;         // a bit for each
+  int64_t points[kPoints] = {};     // its value where symbols, dims and variables have certain values (points.cpp); i64 and Bool only
   uint64_t hash = 0;
   mutable const Poly* poly = nullptr;
 };
@@ -33,6 +37,10 @@ Interval scale(Interval a, int64_t k);
 Interval multiply(Interval a, Interval b);
 Interval interval_of(const Monomial& m);
 Interval interval_of(const Poly& p);
+
+// points.cpp. False says nothing.
+void set_points(Node& n);
+bool is_negative_somewhere(const Poly& p);
 
 // The nodes of a Context by structure: open addressing, as there are many and each is looked up often.
 class NodeTable {

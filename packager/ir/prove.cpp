@@ -2,8 +2,8 @@
 //
 // A dim in which the polynomial is monotone is replaced by the end of its range where the polynomial is least; symbols
 // are shifted to start at zero, after which non-negative coefficients decide; quotients, remainders, minima and maxima
-// are replaced by their bounds, one at a time. Conditions that hold are subtracted so that a term cancels. All of it is
-// sound and none of it complete; the fuel bounds the time of one proof, and steps that of all the proofs within it.
+// are replaced by their bounds, one at a time. Conditions that hold are subtracted so that a term cancels. What is negative
+// somewhere is not searched (points.cpp). All of it is sound and none of it complete; the fuel bounds the time of one proof, and steps that of all the proofs within it.
 #include <algorithm>
 
 #include "packager/ir/impl.h"
@@ -163,7 +163,7 @@ bool Context::Impl::step() {
 bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
   Interval v = interval_of(p);
   if (v.lo >= 0) return true;
-  if (v.hi < 0 || depth == 0 || --fuel < 0 || !step()) return false;
+  if (v.hi < 0 || is_negative_somewhere(p) || depth == 0 || --fuel < 0 || !step()) return false;
   if (const auto holds = non_negative_at_ends(p, fuel, depth)) return *holds;
   if (counted_from_bounds(p)) return true;
   if (const auto holds = non_negative_in_cases(p, fuel, depth)) return *holds;
@@ -318,7 +318,7 @@ std::optional<Poly> Context::Impl::at_ends(Poly p) {
 bool Context::Impl::is_non_negative(const Poly& p) {
   Interval v = interval_of(p);
   if (v.lo >= 0) return true;
-  if (v.hi < 0) return false;
+  if (v.hi < 0 || is_negative_somewhere(p)) return false;
   const Expr* key = from_poly(p);
   auto [it, fresh] = non_negative.try_emplace(key, false);
   if (!fresh) return it->second;

@@ -60,20 +60,25 @@ const ir::Expr* place_in_arena(ir::Context& ctx, std::vector<Interim>& buffers, 
     placed.push_back(k);
   }
 
-  // Symbolic sizes lie above the constant ones, each on top of those it lives with.
+  // Symbolic sizes lie above the constant ones, each on top of those it lives with. The arena ends above those on which nothing lies.
   const ir::Expr* base = ctx.integer(constant_end);
-  const ir::Expr* arena = base;
+  std::vector<bool> is_below(buffers.size(), false);
+  const auto end = [&](size_t k) { return ctx.add(buffers[k].offset, aligned(ctx, buffers[k].bytes, alignment)); };
   placed.clear();
   for (size_t k : order) {
     if (buffers[k].bytes->is_const()) continue;
     const ir::Expr* at = base;
     for (size_t other : placed)
-      if (live_together(buffers[k], buffers[other]))
-        at = ctx.max(at, ctx.add(buffers[other].offset, aligned(ctx, buffers[other].bytes, alignment)));
+      if (live_together(buffers[k], buffers[other])) {
+        at = ctx.max(at, end(other));
+        is_below[other] = true;
+      }
     buffers[k].offset = at;
-    arena = ctx.max(arena, ctx.add(at, aligned(ctx, buffers[k].bytes, alignment)));
     placed.push_back(k);
   }
+  const ir::Expr* arena = base;
+  for (size_t k : placed)
+    if (!is_below[k]) arena = ctx.max(arena, end(k));
   return arena;
 }
 

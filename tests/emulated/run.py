@@ -15,6 +15,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+from test_cache import test_cache
 EXAMPLE = HERE.parents[1] / "examples/digits"
 PROJECT = HERE.parents[1]
 MODELS = ["mnist", "ppocr_cls", "ultraface_rfb_320"]
@@ -111,7 +113,7 @@ def main(bin_dir, processors):
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="mlc-emulated-"))
     try:
         # The user's key is made by the build and trusted by every mlrun that sees the same folder.
-        env = dict(os.environ, XDG_CONFIG_HOME=str(scratch / "config"), XDG_STATE_HOME=str(scratch / "state"), XDG_CACHE_HOME=str(tools.parent / "test-cache"))
+        env = dict(os.environ, XDG_CONFIG_HOME=str(scratch / "config"), XDG_STATE_HOME=str(scratch / "state"), XDG_CACHE_HOME=str(test_cache()))
         container = scratch / "digits.mlc"
         run([tools / "mlpack", "build", EXAMPLE / "digits.onnx", "--pipeline", EXAMPLE / "pipeline.json", "-o", container,
              "--target", "all"], env)

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from run import EXAMPLE, HERE, PROJECT, Failure, answers, compare, run
+from run import EXAMPLE, HERE, PROJECT, Failure, answers, compare, run, test_cache
 
 COMPILER = "x86_64-w64-mingw32-gcc-posix"
 WINES = ["wine64", "/usr/lib/wine/wine64", "wine"]  # Debian's package of the first has no link in the path
@@ -206,7 +206,7 @@ def main(bin_dir):
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="mlc-windows-"))
     try:
         env = dict(os.environ, XDG_CONFIG_HOME=str(scratch / "config"), XDG_STATE_HOME=str(scratch / "state"),
-                   XDG_CACHE_HOME=str(tools.parent / "test-cache"))
+                   XDG_CACHE_HOME=str(test_cache()))
         container = scratch / "digits.mlc"
         run([tools / "mlpack", "build", EXAMPLE / "digits.onnx", "--pipeline", EXAMPLE / "pipeline.json", "-o", container, "--target", "all"], env)
         key = next((scratch / "config/mlc/trust").glob("*.pem"))

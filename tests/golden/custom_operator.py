@@ -8,7 +8,8 @@ import os
 import sys
 import tempfile
 
-import models
+import models  # and where test_cache is
+from test_cache import test_cache
 
 TARGETS = "x86-64-v2,x86-64-v3,x86-64-v4,armv8-a,rv64gc"
 
@@ -23,7 +24,7 @@ def main():
     passed, failed = 0, 0
     with tempfile.TemporaryDirectory() as work:
         os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.path.join(work, "home")
-        os.environ["XDG_CACHE_HOME"] = os.path.join(args.bin, "..", "test-cache")  # compiled kernels, shared by all tests
+        os.environ["XDG_CACHE_HOME"] = str(test_cache())
         for name in ("capsules", "faces"):
             container = os.path.join(work, name + ".mlc")
             models.run([mlpack, "build", os.path.join(folder, name + ".onnx"), "--ops", os.path.join(folder, "ops"),

@@ -20,6 +20,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from test_cache import test_cache
+
 try:
     import numpy as np
 except ImportError:
@@ -197,7 +200,7 @@ def main():
     passed, failed = 0, 0
     with tempfile.TemporaryDirectory() as work:
         os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.path.join(work, "home")
-        os.environ["XDG_CACHE_HOME"] = os.path.join(args.bin, "..", "test-cache")  # compiled kernels, shared by all tests
+        os.environ["XDG_CACHE_HOME"] = str(test_cache())
         for model in args.model or MODELS:
             source = os.path.join(args.shared, "models", model + ".onnx")
             cases = sorted(glob.glob(os.path.join(args.shared, "models", "expected", model + ".*.npz")))

@@ -15,6 +15,9 @@ import sys
 import tempfile
 import warnings
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from test_cache import test_cache
+
 try:
     import numpy as np
     import onnx
@@ -184,7 +187,7 @@ def main():
         folder = args.keep or work
         os.makedirs(folder, exist_ok=True)
         os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.path.join(work, "home")
-        os.environ["XDG_CACHE_HOME"] = os.path.join(args.bin, "..", "test-cache")  # compiled kernels, shared by all tests
+        os.environ["XDG_CACHE_HOME"] = str(test_cache())
         for name, estimator, target, types, inputs in models():
             if args.only and args.only not in name:
                 continue

@@ -1,6 +1,7 @@
-// Encodes what stands in a file with a tokenizer.json, for tokenizer_test.py.
+// Encodes what stands in a file with a tokenizer, for tokenizer_test.py.
 //
-//   tokenize_lines TOKENIZER.json TEXTS [option=number...]
+//   tokenize_lines TOKENIZER.json COMPILED                     compiles it
+//   tokenize_lines COMPILED TEXTS [option=number...]
 //
 // TEXTS: each text is its length in bytes as four bytes, then its bytes. Options: pairs=1 (two texts belong together), length, stride,
 // left, cut, pad, multiple, pad_left, pad_id, special=0, decode=1 (a text is ids of four bytes), time=ROUNDS (only how long the fastest takes).
@@ -12,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <span>
 #include <string>
 
 #include "base/text/json.h"
@@ -117,9 +119,14 @@ int run(const text::Compiled& tokenizer, const std::string& texts, Options& o) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  const auto bytes = text::compile_tokenizer(read_file(argv[1]), argv[1]);
-  if (!bytes.ok()) return fail(bytes.status());
-  const auto tokenizer = text::Compiled::open(*bytes);
+  const std::string given = read_file(argv[1]);
+  if (!std::string_view(argv[1]).ends_with(".compiled")) {
+    const auto bytes = text::compile_tokenizer(given, argv[1]);
+    if (!bytes.ok()) return fail(bytes.status());
+    std::ofstream(argv[2], std::ios::binary).write(reinterpret_cast<const char*>(bytes->data()), static_cast<std::streamsize>(bytes->size()));
+    return 0;
+  }
+  const auto tokenizer = text::Compiled::open(std::as_bytes(std::span(given)));
   if (!tokenizer.ok()) return fail(tokenizer.status());
   Options options;
   for (int i = 3; i < argc; ++i)

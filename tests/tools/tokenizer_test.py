@@ -424,14 +424,19 @@ class Ours:
             self.file = tokenizer
         else:
             self.file.write_text(tokenizer, encoding="utf-8")
+        self.compiled = self.folder / "tokenizer.compiled"
+        self.call(self.file, self.compiled)
 
     def run(self, texts, **options):
         path = self.folder / "texts"
         path.write_bytes(pack(texts))
-        done = subprocess.run([self.program, self.file, path, *(f"{k}={int(v)}" for k, v in options.items())], capture_output=True)
+        return [json.loads(line) for line in self.call(self.compiled, path, *(f"{k}={int(v)}" for k, v in options.items())).split("\n") if line]
+
+    def call(self, *arguments):
+        done = subprocess.run([self.program, *arguments], capture_output=True)
         if done.returncode != 0:
             raise SystemExit(f"tokenize_lines: {done.returncode} {done.stderr.decode()}")
-        return [json.loads(line) for line in done.stdout.decode().split("\n") if line]
+        return done.stdout.decode()
 
     def encodings(self, texts, **options):
         """A list of encodings for each text, or pair of texts."""

@@ -9,26 +9,24 @@ import sys
 import tempfile
 import traceback
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from test_cache import test_cache
+
 
 class Skipped(Exception):
     """The test needs what this machine or user does not have."""
 
 
-def shared_cache(bin_dir):
-    """The folder of compiled kernels that tests of one build share."""
-    return pathlib.Path(bin_dir).resolve().parent / "test-cache"
-
-
 class Tools:
-    """The built programs, a scratch folder and a config folder that no other test sees; and compiled kernels that all tests of
-    this build share (their keys hold the compiler's identity), unless a test wants a cache of its own."""
+    """The built programs, a scratch folder and a config folder that no other test sees; and compiled kernels that all tests
+    share (support/test_cache.py), unless a test wants a cache of its own."""
 
     def __init__(self, bin_dir, own_cache=True):
         self.bin = pathlib.Path(bin_dir).resolve()
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mlc-tools-"))
         self.home = self.dir / "home"
         self.state = self.dir / "state"
-        self.cache = self.dir / "cache" if own_cache else shared_cache(self.bin)
+        self.cache = self.dir / "cache" if own_cache else test_cache()
         self.env = dict(os.environ, XDG_CONFIG_HOME=str(self.home), XDG_STATE_HOME=str(self.state), XDG_CACHE_HOME=str(self.cache))
         self.wrapper = []  # what runs the programs, "unshare ..."
 

@@ -60,7 +60,11 @@ class CodeCache final : public targets::CodeStore {
 // What tells this compiler from all others: its version, and the build ids of this program and of every library it has loaded.
 // Empty if the program was linked without one; then nothing may be kept.
 const std::string& compiler_identity();
-// The key of a kernel's code. `kernel`: kernel_key.
+// What tells the part of it that turns kernels into code from all others: the archives of this project that do, by their bytes, and
+// the build ids of every loaded library. What else changes in this program leaves code as it was. The whole compiler's where LLVM is
+// no loaded library.
+const std::string& code_generator_identity();
+// The key of a kernel's code. `identity`: code_generator_identity. `kernel`: loop::kernel_key.
 std::string code_key(const std::string& identity, const targets::Target& target, const std::string& kernel);
 
 }  // namespace mlc::compile

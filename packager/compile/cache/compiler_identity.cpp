@@ -1,4 +1,5 @@
-// Which compiler this is, to the bit: the linker gives every program and library an id that follows from its bytes.
+// Which compiler this is, to the bit: the linker gives every program and library an id that follows from its bytes. Of the code
+// generator there is a digest of the archives that it was linked from.
 #include <elf.h>
 #include <link.h>
 
@@ -8,12 +9,15 @@
 #include "signing/hash_tree.h"
 
 namespace mlc::compile {
+
+extern const char kCodeGenerator[];  // code_generator.cmake
+
 namespace {
 
-struct Identity {
-  std::string text = "mlc " MLC_VERSION;
-  size_t objects = 0;
-  bool program_has_id = false;
+struct Loaded {
+  std::string program;    // its build id; empty: it has none
+  std::string libraries;  // names and build ids
+  bool has_llvm = false;  // among them, with a build id
 };
 
 // The descriptor of the GNU build id among these notes, in hexadecimal; empty if there is none.
@@ -33,26 +37,47 @@ std::string build_id(const std::byte* notes, size_t size) {
 }
 
 int add_object(struct dl_phdr_info* info, size_t, void* out) {
-  Identity& identity = *static_cast<Identity*>(out);
-  const bool is_program = identity.objects++ == 0;
+  auto& [objects, loaded] = *static_cast<std::pair<size_t, Loaded>*>(out);
+  const bool is_program = objects++ == 0;
   std::string id;
   for (ElfW(Half) k = 0; k < info->dlpi_phnum && id.empty(); ++k) {
     const ElfW(Phdr)& segment = info->dlpi_phdr[k];
     if (segment.p_type == PT_NOTE && segment.p_align <= 4)
       id = build_id(reinterpret_cast<const std::byte*>(info->dlpi_addr + segment.p_vaddr), segment.p_memsz);
   }
-  if (is_program) identity.program_has_id = !id.empty();
-  identity.text += "\n" + std::string(is_program ? "" : info->dlpi_name) + " " + id;
+  if (is_program) {
+    loaded.program = id;
+    return 0;
+  }
+  const std::string name = info->dlpi_name;
+  loaded.libraries += "\n" + name + " " + id;
+  loaded.has_llvm = loaded.has_llvm || (!id.empty() && name.find("libLLVM") != std::string::npos);
   return 0;
+}
+
+const Loaded& loaded_objects() {
+  static const Loaded loaded = [] {
+    std::pair<size_t, Loaded> found;
+    ::dl_iterate_phdr(add_object, &found);
+    return std::move(found.second);
+  }();
+  return loaded;
 }
 
 }  // namespace
 
 const std::string& compiler_identity() {
   static const std::string identity = [] {
-    Identity found;
-    ::dl_iterate_phdr(add_object, &found);
-    return found.program_has_id ? found.text : std::string();
+    const Loaded& loaded = loaded_objects();
+    return loaded.program.empty() ? std::string() : "mlc " MLC_VERSION "\n" + loaded.program + loaded.libraries;
+  }();
+  return identity;
+}
+
+const std::string& code_generator_identity() {
+  static const std::string identity = [] {
+    const Loaded& loaded = loaded_objects();
+    return loaded.has_llvm ? kCodeGenerator + loaded.libraries : compiler_identity();
   }();
   return identity;
 }

@@ -7,7 +7,6 @@
 
 #include "base/text/nearest_name.h"
 #include "packager/compile/cache/code_cache.h"
-#include "packager/compile/variant/kernel_key.h"
 #include "packager/compile/cache/recent_code.h"
 #include "packager/compile/variant/lift_extents.h"
 #include "packager/compile/variant/shared_kernels.h"
@@ -18,6 +17,7 @@
 #include "packager/nest/layout.h"
 #include "packager/nest/text/print.h"
 #include "packager/loop/back_edges.h"
+#include "packager/loop/kernel_key.h"
 #include "packager/loop/print.h"
 #include "packager/plan/plan_builder.h"
 #include "packager/plan/verify.h"
@@ -37,7 +37,7 @@ struct Place {
 // Kernels of all statements, each once, and the plans that launch them.
 struct Lowered {
   std::vector<loop::Kernel> kernels;
-  std::unordered_map<std::string, uint32_t> entry_of;  // by kernel_key
+  std::unordered_map<std::string, uint32_t> entry_of;  // by loop::kernel_key
   std::vector<std::vector<Place>> users;  // per kernel
   std::vector<plan::FunctionPlan> plans;
 };
@@ -137,7 +137,7 @@ class VariantCompiler {
 
   Result<targets::Module> emit(std::span<const loop::Kernel> kernels, std::vector<targets::LargeFrame>& large, const Progress& progress) {
     std::vector<std::string> keys;
-    for (const loop::Kernel& kernel : kernels) keys.push_back(code_key(compiler_identity(), targets::least_target(target_, kernel), kernel_key(kernel)));
+    for (const loop::Kernel& kernel : kernels) keys.push_back(code_key(code_generator_identity(), targets::least_target(target_, kernel), loop::kernel_key(kernel)));
     return targets::emit_module(target_, kernels, &large, {.threads = options_.threads, .progress = progress, .keys = keys, .store = &store_});
   }
 
@@ -346,7 +346,7 @@ class VariantCompiler {
         sizes.push_back(nest::stored_elements(ctx_, array.layout, array.shape));
       }
       launch.scalars = lift_extents(ctx_, kernel, sizes);
-      auto [found, is_new] = all.entry_of.emplace(kernel_key(kernel), all.kernels.size());
+      auto [found, is_new] = all.entry_of.emplace(loop::kernel_key(kernel), all.kernels.size());
       launch.entry = found->second;
       if (is_new) {
         all.kernels.push_back(std::move(kernel));

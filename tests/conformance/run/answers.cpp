@@ -9,6 +9,7 @@
 #include "tests/conformance/run/execute_images.h"
 #include "tests/conformance/run/interpret_kernels.h"
 #include "tests/conformance/run/interpreter_services.h"
+#include "tests/conformance/run/kept_code.h"
 #include "tests/conformance/run/known_devices.h"
 
 namespace mlc::conformance {
@@ -175,7 +176,7 @@ Result<Answers::Kernels> Answers::kernels_for(const targets::Target& target) {
 Result<std::vector<std::byte>> Answers::container_for(const targets::Target& target) {
   if (!optimised_) optimised_ = optimise();
   MLC_RETURN_IF_ERROR(*optimised_);
-  if (!portable_) portable_ = compile::compile_variant(*ctx_, library_, parts_.processors, weights_, *targets::find_target("portable"));
+  if (!portable_) portable_ = compile::compile_variant(*ctx_, library_, parts_.processors, weights_, *targets::find_target("portable"), {.store = kept_code()});
   if (!portable_->ok()) return portable_->status();
   container::ContainerBuilder builder;
   builder.manifest.model.id = "local/case";
@@ -187,7 +188,7 @@ Result<std::vector<std::byte>> Answers::container_for(const targets::Target& tar
   compile::CompiledVariant portable = **portable_;
   compile::add_variant(builder, portable, programs_, loaded_.tolerance.relative);
   if (&target != portable.target) {
-    MLC_ASSIGN(compile::CompiledVariant variant, compile::compile_variant(*ctx_, library_, parts_.of(target), weights_, target));
+    MLC_ASSIGN(compile::CompiledVariant variant, compile::compile_variant(*ctx_, library_, parts_.of(target), weights_, target, {.store = kept_code()}));
     compile::add_variant(builder, variant, programs_, loaded_.tolerance.relative);
   }
   return builder.to_bytes(nullptr);

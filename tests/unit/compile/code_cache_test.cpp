@@ -60,6 +60,9 @@ TEST_CASE("a key tells compilers, targets and kernels apart") {
   CHECK(key != code_key("one", *targets::find_target("rv64gc"), "kernel"));
   CHECK(key != code_key("one", arm, "other"));
   CHECK(!compiler_identity().empty());
+  CHECK(code_generator_identity() != compiler_identity());
+  CHECK(code_generator_identity().starts_with("code generator "));
+  CHECK(code_generator_identity().find("libLLVM") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(Folder, "those used longest ago go first") {

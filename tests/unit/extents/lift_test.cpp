@@ -1,7 +1,7 @@
 // What kernels get of extents as numbers.
 #include <doctest/doctest.h>
 
-#include "packager/compile/variant/kernel_key.h"
+#include "packager/loop/kernel_key.h"
 #include "packager/compile/variant/lift_extents.h"
 #include "packager/ir/context.h"
 #include "packager/loop/build.h"
@@ -34,10 +34,10 @@ TEST_CASE("kernels that differ only in what they compute of extents are one, and
   const Expr *a = ctx.sym(ctx.declare_sym("a")), *b = ctx.sym(ctx.declare_sym("b")), *c = ctx.sym(ctx.declare_sym("c"));
   const Expr *near = ctx.mul(a, ctx.integer(3)), *far = ctx.add(ctx.mul(a, b), ctx.floordiv(c, ctx.integer(2)));
   loop::Kernel first = copy_to(ctx, near, b), second = copy_to(ctx, far, ctx.sub(c, a));
-  CHECK(compile::kernel_key(first) != compile::kernel_key(second));
+  CHECK(loop::kernel_key(first) != loop::kernel_key(second));
   CHECK(compile::lift_extents(ctx, first) == std::vector<const Expr*>{b, near});
   CHECK(compile::lift_extents(ctx, second) == std::vector<const Expr*>{ctx.sub(c, a), far});
-  CHECK(compile::kernel_key(first) == compile::kernel_key(second));
+  CHECK(loop::kernel_key(first) == loop::kernel_key(second));
   CHECK(first.scalars.size() == 2);
   CHECK(first.scalars[0] == b->sym);  // a symbol stays itself
   CHECK(ir::interval_of(ctx.sym(first.scalars[1])).lo == 0);

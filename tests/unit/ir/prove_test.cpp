@@ -14,7 +14,9 @@ TEST_CASE("questions that a proof asks draw on what the proof may cost, and an a
   {
     const Context::Impl::Question outer(impl);
     CHECK(impl.steps_left == Context::Impl::kStepsOfQuestion);
-    CHECK_FALSE(impl.is_non_negative(impl.poly_of(ctx.sub(n, ctx.integer(5)))));
+    CHECK_FALSE(impl.is_non_negative(impl.poly_of(ctx.sub(n, ctx.integer(5)))));  // not where n is 1: nothing is searched
+    CHECK(impl.steps_left == Context::Impl::kStepsOfQuestion);
+    CHECK(impl.is_non_negative(impl.poly_of(ctx.sub(up(n, 16), n))));
     CHECK(impl.steps_left < Context::Impl::kStepsOfQuestion);
     impl.steps_left = 0;
     CHECK_FALSE(impl.is_non_negative(impl.poly_of(room)));

@@ -1,25 +1,25 @@
-#include "packager/compile/variant/kernel_key.h"
+#include "packager/loop/kernel_key.h"
 
 #include <unordered_map>
 
 #include "packager/ir/structure_key.h"
 
-namespace mlc::compile {
+namespace mlc::loop {
 namespace {
 
 class KeyWriter {
  public:
-  explicit KeyWriter(const loop::Kernel& kernel) {
+  explicit KeyWriter(const Kernel& kernel) {
     for (const ir::Sym* sym : kernel.scalars) syms_.emplace(sym, syms_.size());
     number(kernel.scalars.size());  // of those that nothing reads, too: a launch passes all of its own
     number(kernel.params.size());
-    for (const loop::Param& param : kernel.params) number(param.dtype), number(param.written);
+    for (const Param& param : kernel.params) number(param.dtype), number(param.written);
     number(kernel.locals.size());
-    for (const loop::LocalArray& local : kernel.locals) number(local.dtype), number(local.space), key_.expression(local.count);
+    for (const LocalArray& local : kernel.locals) number(local.dtype), number(local.space), key_.expression(local.count);
     number(kernel.hoisting);
     key_.expression(kernel.tile_begin), key_.expression(kernel.tile_end), key_.expression(kernel.tiles);
     number(kernel.cuts.size());
-    for (const loop::Cut& cut : kernel.cuts) key_.expression(cut.chunk), key_.expression(cut.units);
+    for (const Cut& cut : kernel.cuts) key_.expression(cut.chunk), key_.expression(cut.units);
     number(kernel.lanes);
     block(kernel.body);
   }
@@ -37,9 +37,9 @@ class KeyWriter {
     if (e->op == ir::Op::Sym) number(syms_.emplace(e->sym, syms_.size()).first->second);
   }
 
-  void block(const std::vector<loop::StmtPtr>& statements) {
+  void block(const std::vector<StmtPtr>& statements) {
     number(statements.size());
-    for (const loop::StmtPtr& s : statements) {
+    for (const StmtPtr& s : statements) {
       number(s->kind), number(s->for_kind), number(s->step), number(s->array), number(s->fault), number(s->index.size());
       for (const ir::Expr* e : {s->var, s->begin, s->end, s->cond, s->bound, s->value}) key_.expression(e);
       for (const ir::Expr* e : s->index) key_.expression(e);
@@ -54,6 +54,6 @@ class KeyWriter {
 
 }  // namespace
 
-std::string kernel_key(const loop::Kernel& kernel) { return KeyWriter(kernel).take(); }
+std::string kernel_key(const Kernel& kernel) { return KeyWriter(kernel).take(); }
 
-}  // namespace mlc::compile
+}  // namespace mlc::loop

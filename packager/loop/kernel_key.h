@@ -5,10 +5,10 @@
 
 #include "packager/loop/loop.h"
 
-namespace mlc::compile {
+namespace mlc::loop {
 
 // A text that is equal for two kernels exactly when they do the same to their parameters: names, sources and the numbers
 // of variables and symbols do not enter it.
-std::string kernel_key(const loop::Kernel& kernel);
+std::string kernel_key(const Kernel& kernel);
 
-}  // namespace mlc::compile
+}  // namespace mlc::loop
