@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <thread>
 #include <vector>
 
 namespace mlc {
@@ -13,6 +15,11 @@ void* run(void* work) {
 }
 
 }  // namespace
+
+unsigned number_of_threads(unsigned wanted) {
+  static const unsigned processors = std::max(1u, std::thread::hardware_concurrency());
+  return wanted ? wanted : processors;
+}
 
 // Not std::thread, which throws where there is no memory for a stack.
 void run_on_threads(unsigned threads, const std::function<void()>& work) {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/counted.h"
+#include "base/run_on_threads.h"
 #include "packager/compile/cache/code_cache.h"
 #include "packager/compile/expand.h"
 #include "packager/compile/golden/golden.h"
@@ -303,6 +304,7 @@ class Build {
   Status pack() {
     const Progress progress = counted("pack", "segments");
     container::ContainerBuilder builder;
+    builder.threads = number_of_threads(options_.threads);
     describe_model(builder.manifest);
     for (const Program& program : programs_) add_program(builder, program, options_.tolerance);
     const PipelineFiles& pipelines = sources_.pipelines;

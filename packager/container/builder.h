@@ -39,6 +39,7 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "packager/container/image.h"
+#include "packager/container/zstd_frames.h"
 #include "schema/manifest.h"
 #include "signing/keys.h"
 
@@ -61,6 +62,8 @@ class ContainerBuilder {
   ContainerBuilder& operator=(ContainerBuilder&&) noexcept;
 
   format::Manifest manifest;
+  Effort effort = Effort::Small;  // of all that is compressed but golden arrays; Fast for what is not kept
+  unsigned threads = 1;           // that compress and hash segments; the bytes do not depend on it
 
   // An empty segment; content is appended by the functions below, or set whole. Weights are raw, everything else is
   // zstd unless that makes it larger. `droppable`: a thinned copy of the file may leave it out. A weights segment that
@@ -117,6 +120,7 @@ class ContainerBuilder {
 
  private:
   struct State;
+  Status seal_segments(const Progress& progress);
   uint32_t shared_segment(std::optional<uint32_t>& handle, const char* name, format::SegmentKind kind);
 
   std::unique_ptr<State> state_;

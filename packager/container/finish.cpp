@@ -1,12 +1,14 @@
 // From handles in the order of adding to the sorted lists and final indices of the file.
 #include <algorithm>
+#include <atomic>
+#include <mutex>
 #include <numeric>
 #include <tuple>
 
+#include "base/run_on_threads.h"
 #include "packager/container/builder.h"
 #include "packager/container/builder_state.h"
 #include "packager/container/manifest_encode.h"
-#include "packager/container/zstd_frames.h"
 #include "schema/audit.h"
 #include "schema/validate/validate.h"
 #include "signing/hash_tree.h"
@@ -129,9 +131,9 @@ void sort_everything(Manifest& m) {
 }
 
 // Weights are mapped, so they stay raw.
-std::optional<Effort> compression_of(format::SegmentKind kind) {
+std::optional<Effort> compression_of(format::SegmentKind kind, Effort effort) {
   if (kind == format::SegmentKind::Weights) return std::nullopt;
-  return kind == format::SegmentKind::Golden ? Effort::Fast : Effort::Small;
+  return kind == format::SegmentKind::Golden ? Effort::Fast : effort;
 }
 
 void fill_audits(Manifest& m) {
@@ -142,6 +144,30 @@ void fill_audits(Manifest& m) {
 
 }  // namespace
 
+// Each by one thread, whichever is free. Of several errors the first segment's.
+Status ContainerBuilder::seal_segments(const Progress& progress) {
+  State& s = *state_;
+  std::vector<size_t> handles;
+  for (size_t handle = 0; handle < s.bytes.size(); ++handle)
+    if (!s.kept[handle]) handles.push_back(handle);
+  std::vector<Status> results(handles.size(), ok());
+  std::atomic<size_t> next = 0;
+  size_t done = 0;
+  std::mutex told;
+  run_on_threads(std::min<unsigned>(threads, static_cast<unsigned>(handles.size())), [&] {
+    for (size_t k = next++; k < handles.size(); k = next++) {
+      const format::Segment& segment = s.final_manifest.segments[handles[k]];
+      SegmentBytes& bytes = s.bytes[handles[k]];
+      results[k] = bytes.decoded_len() > format::kMaxSegmentLen ? Status(Code::Malformed, "segment " + format::quoted(segment.name) + " is longer than 16 GiB")
+                                                                : bytes.seal(compression_of(segment.kind, effort));
+      const std::lock_guard lock(told);
+      if (progress) progress(s.bytes.size() - handles.size() + ++done, s.bytes.size());
+    }
+  });
+  for (Status& result : results) MLC_RETURN_IF_ERROR(std::move(result));
+  return ok();
+}
+
 Status ContainerBuilder::finish(const Progress& progress) {
   State& s = *state_;
   Manifest& m = s.final_manifest;
@@ -149,20 +175,17 @@ Status ContainerBuilder::finish(const Progress& progress) {
   if (m.segments.size() != s.bytes.size())
     return Status(Code::Internal, "container builder: segments must be added by add_segment");
 
+  MLC_RETURN_IF_ERROR(seal_segments(progress));
   bool compressed = false;
   for (size_t handle = 0; handle < s.bytes.size(); ++handle) {
-    format::Segment& segment = m.segments[handle];
     if (s.kept[handle]) continue;
-    SegmentBytes& bytes = s.bytes[handle];
-    if (bytes.decoded_len() > format::kMaxSegmentLen)
-      return Status(Code::Malformed, "segment " + format::quoted(segment.name) + " is longer than 16 GiB");
-    MLC_RETURN_IF_ERROR(bytes.seal(compression_of(segment.kind)));
+    format::Segment& segment = m.segments[handle];
+    const SegmentBytes& bytes = s.bytes[handle];
     segment.codec = bytes.codec();
     segment.stored_len = bytes.stored_len();
     segment.decoded_len = bytes.decoded_len();
     segment.digest = bytes.digest();
     compressed |= segment.codec == format::Codec::Zstd;
-    if (progress) progress(handle + 1, s.bytes.size());
   }
   auto& flags = m.provenance.flags;
   if (compressed && (flags.empty() || flags.back() != compressor_id())) flags.push_back(compressor_id());

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <unordered_map>
 
 #include "base/run_on_threads.h"
@@ -65,7 +64,7 @@ class KernelCompiler {
       : target_(target), kernels_(kernels), symbols_(symbols), options_(options), code_(kernels.size()) {}
 
   Result<std::vector<CompiledKernel>> run() {
-    const unsigned threads = options_.threads ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
+    const unsigned threads = number_of_threads(options_.threads);
     run_on_threads(static_cast<unsigned>(std::min<size_t>(kernels_.size(), threads)), [this] { work(); });
     if (failed_ < kernels_.size()) return std::move(failure_);
     return std::move(code_);

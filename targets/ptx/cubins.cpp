@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
-#include <thread>
 
 #include "base/compose.h"
 #include "base/run_on_threads.h"
@@ -35,7 +34,7 @@ std::vector<const mlc::gpu::Entry*> entries_of(const mlc::gpu::Module& m, size_t
 
 void assemble_all(const mlc::gpu::Module& m, const Ptxas& ptxas, unsigned threads, std::vector<Job>& jobs) {
   std::atomic<size_t> next{0};
-  run_on_threads(threads ? threads : std::max(1u, std::thread::hardware_concurrency()), [&] {
+  run_on_threads(number_of_threads(threads), [&] {
     for (size_t k; (k = next.fetch_add(1)) < jobs.size();) jobs[k].done = ptxas.assemble(text_of(m.images[jobs[k].image]), jobs[k].architecture, kDeadline);
   });
 }

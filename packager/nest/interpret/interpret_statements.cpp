@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <bit>
-#include <thread>
 
+#include "base/run_on_threads.h"
 #include "packager/nest/block/block.h"
 #include "packager/nest/interpret/interpreter.h"
 #include "packager/nest/proc.h"
@@ -32,7 +32,7 @@ Status Interpreter::nest(const Statement& s) {
   MLC_ASSIGN(const std::vector<BlockProgram> programs, compile_block(s, evaluator_));
   for (const BlockProgram& program : programs)
     if (!spend(work_of(program))) return too_late(s.source);
-  unsigned threads = options_.threads ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
+  unsigned threads = number_of_threads(options_.threads);
   for (const BlockProgram& program : programs)
     if (!evaluator_.fault.failed) run_block(program, arrays_, function_, threads, evaluator_.fault);
   if (options_.jitter != 0)

@@ -179,6 +179,7 @@ Result<std::vector<std::byte>> Answers::container_for(const targets::Target& tar
   if (!portable_) portable_ = compile::compile_variant(*ctx_, library_, parts_.processors, weights_, *targets::find_target("portable"), {.store = kept_code()});
   if (!portable_->ok()) return portable_->status();
   container::ContainerBuilder builder;
+  builder.effort = container::Effort::Fast;
   builder.manifest.model.id = "local/case";
   builder.manifest.model.version = 1;
   builder.manifest.provenance.tool = "tests";

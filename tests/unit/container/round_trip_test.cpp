@@ -129,6 +129,31 @@ TEST_CASE("Equal input gives equal bytes whatever the order of adding and whoeve
   CHECK(*first == *third);
 }
 
+TEST_CASE("The number of threads does not show in the bytes, and less effort is larger and as good") {
+  auto one = sample_builder(), many = sample_builder(), fast = sample_builder();
+  const std::vector<std::byte> text(300'000, std::byte{'a'});
+  for (ContainerBuilder* b : {&one, &many, &fast}) {
+    std::vector<std::byte> code;
+    for (uint32_t k = 0; k < 300'000; ++k) code.push_back(static_cast<std::byte>((k * k >> 7) % 61));
+    b->add_asset("labels-2", "text/plain", text);
+    b->add_asset("labels-3", "text/plain", code);
+  }
+  many.threads = 7;
+  fast.effort = Effort::Fast;
+  size_t calls = 0, last = 0;
+  REQUIRE(many.finish([&](size_t done, size_t total) { ++calls, last = done; CHECK(done <= total); }).ok());
+  CHECK(calls > 3);
+  CHECK(last >= calls);
+  const auto first = one.to_bytes(nullptr), second = many.to_bytes(nullptr), third = fast.to_bytes(nullptr);
+  REQUIRE(first.ok());
+  REQUIRE(second.ok());
+  REQUIRE(third.ok());
+  CHECK(*first == *second);
+  CHECK(third->size() > first->size());
+  const auto opened = Container::open_memory(*third, "fast", trusting(Verify::Full));
+  REQUIRE_MESSAGE(opened.ok(), opened.status().text());
+}
+
 TEST_CASE("Files written by two builders are the same and nothing is left beside them") {
   auto folder = std::filesystem::path(temporary_path("folder"));
   std::filesystem::create_directories(folder);
