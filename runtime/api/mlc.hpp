@@ -194,6 +194,8 @@ inline uint32_t count(size_t n) noexcept { return static_cast<uint32_t>(n); }
 inline const char* or_null(const std::string& s) noexcept { return s.empty() ? nullptr : s.c_str(); }
 inline std::string text(const char* s) { return s ? s : ""; }
 inline Error too_old() { return {MLC_UNSUPPORTED, "libmlrt is older than the header that this program was built with"}; }
+// Whether the table of the library reaches as far as a function, which is at `offset`: those behind its end an older library lacks.
+inline bool has(size_t offset) noexcept { return offset + sizeof(void (*)()) <= api()->size; }
 
 // A struct that the library fills, or whose later fields it shall not look for.
 template <class Struct>
@@ -482,6 +484,10 @@ struct OpenOptions {
   std::vector<Service> services = {};
   std::vector<std::string> untrusted_services = {};
   const MlcAllocator* allocator = nullptr;
+  // Devices beside the processor, of libmlrt-gpu: "gpu", "gpu0,cpu"; by program "detect=gpu0;read=cpu;auto". `probe_program`, a path
+  // of mlrun, asks their drivers; empty: no device is known.
+  std::string devices = {};
+  std::string probe_program = {};
 };
 
 struct FileInfo {
@@ -526,6 +532,11 @@ struct Variant {
   std::string reason;                 // empty if it fits
   std::chrono::nanoseconds estimate;  // 0: none
   std::vector<Clause> failing;
+};
+struct Choice {
+  uint32_t variant;    // its index in `explain`
+  std::string name;    // of the variant
+  std::string device;  // "gpu0"; empty: the processor
 };
 
 // ---- Runs -----------------------------------------------------------------------------------------------------------
@@ -607,6 +618,7 @@ struct SessionInfo {
   uint32_t threads;
   uint64_t arena_bytes;
   std::string note;
+  std::string device;  // "gpu0"; empty: the processor
 };
 struct Selftest {
   uint32_t vectors, failures;
@@ -849,7 +861,16 @@ class Session {
   SessionInfo info() const {
     auto raw = detail::sized<MlcSessionInfo>();
     api()->session_info(state_->session, &raw);
-    return {detail::text(raw.variant), raw.is_portable != 0, raw.threads, raw.arena_bytes, detail::text(raw.note)};
+    return info_of(raw);
+  }
+  // The same of one program, by its index in Model::programs: programs differ where devices were given by program. MLC_USAGE if there
+  // is none of the index, MLC_UNSUPPORTED where the library is too old to tell.
+  Result<SessionInfo> program_info(uint32_t program) const {
+    if (!detail::has(offsetof(MlcApi, program_info))) return detail::too_old();
+    auto raw = detail::sized<MlcSessionInfo>();
+    if (const int code = api()->program_info(state_->session, program, &raw); code != MLC_OK)
+      return Error(code, "the container has no such program");
+    return info_of(raw);
   }
 
   Result<void> state_reset() {
@@ -899,6 +920,9 @@ class Session {
   friend class Model;
   explicit Session(std::shared_ptr<detail::SessionState> state) : state_(std::move(state)) {}
 
+  static SessionInfo info_of(const MlcSessionInfo& raw) {
+    return {detail::text(raw.variant), raw.is_portable != 0, raw.threads, raw.arena_bytes, detail::text(raw.note), detail::text(raw.device)};
+  }
   // None: all of the program. What a run gives bears the model's names, for it outlives `outputs`.
   std::vector<MlcTensor> bound(std::span<const Output> outputs, std::string_view program) const {
     std::vector<MlcTensor> known = state_->outputs_of(program);
@@ -995,6 +1019,16 @@ class Model {
         code != MLC_OK)
       return Error(code, error);
     return index;
+  }
+  // The same of one program, by its index in `programs`, with its device. Errors are those of `choose` and of Session::program_info.
+  Result<Choice> choose_for(uint32_t program, const SessionOptions& options = {}) const {
+    if (!detail::has(offsetof(MlcApi, choose_for))) return detail::too_old();
+    auto raw = detail::sized<MlcChoice>();
+    MlcError* error = nullptr;
+    if (const int code = api()->choose_for(handle(), program, detail::or_null(options.variant), detail::or_null(options.require), &raw, &error);
+        code != MLC_OK)
+      return Error(code, error);
+    return Choice{raw.variant, detail::text(raw.name), detail::text(raw.device)};
   }
   std::vector<Asset> assets() const {
     std::vector<Asset> found;
@@ -1137,6 +1171,8 @@ class File {
     raw.num_untrusted_services = detail::count(allowed.size());
     raw.name = detail::or_null(options.name);
     raw.allocator = options.allocator;
+    raw.devices = detail::or_null(options.devices);
+    raw.probe_program = detail::or_null(options.probe_program);
     MlcError* error = nullptr;
     if (const int code = api()->authenticate(&raw, &state->file, &error); code != MLC_OK) return Error(code, error);
     return File(std::move(state));

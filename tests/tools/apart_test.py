@@ -109,6 +109,17 @@ def what_is_chosen_is_explained(t):
     t.run("mlrun", "selftest", "p.mlc", "--devices", "detect=gpu0;read=cpu;cpu")
 
 
+def applications_are_told_the_same(t):
+    """mlc.hpp: devices by program in one string, and what runs each program."""
+    built(t)
+    for devices, on_device in (("detect=gpu0;read=cpu", ("default", "detect")), ("read=gpu0;cpu", ("default.each", "read")), ("cpu", ())):
+        lines = t.run("program_places", "p.mlc", t.bin / "mlrun", devices).stdout.split("\n")[:-1]
+        told = where([dict(zip(("name", "variant", "device"), line.replace(" cpu", " ").split(" "))) for line in lines])
+        assert told == {name: DEVICE if name in on_device else PROCESSOR for name in ("default", "default.each", "detect", "read")}, (devices, lines)
+    refused = t.run("program_places", "p.mlc", t.bin / "mlrun", "detct=gpu0", code=2).stderr
+    assert "the file has no program 'detct'" in refused, refused
+
+
 def wrong_names_are_refused(t):
     built(t)
     for devices, message in (("detct=gpu0", "the file has no program 'detct'"), ("detect=gpu7", "there is no device 'gpu7'"), ("detect=tpu", "devices 'tpu'"),
@@ -171,5 +182,5 @@ def models_of_one_section_stay_together(t):
 
 
 if __name__ == "__main__":
-    main([each_program_runs_where_it_was_told, launches_are_on_the_device_of_their_program, what_is_chosen_is_explained, wrong_names_are_refused,
+    main([each_program_runs_where_it_was_told, launches_are_on_the_device_of_their_program, what_is_chosen_is_explained, applications_are_told_the_same, wrong_names_are_refused,
           a_device_that_fails_takes_its_program_alone_to_the_processor, objectives_are_of_the_programs_that_have_devices, models_of_one_section_stay_together])

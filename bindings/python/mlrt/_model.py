@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from . import _core
 from ._arrays import numpy_type
-from ._errors import NoVariant, UsageError
+from ._errors import NoVariant, Unsupported, UsageError
 
 if TYPE_CHECKING:
     from ._async import Run
@@ -363,6 +363,11 @@ class Session(_Runner):
         not taken, what was done on the processor since a device could not, and what was copied)."""
         return dict(self._runs.info())
 
+    def program_info(self, program: str | None = None) -> dict[str, Any]:
+        """What `info` says, of one program (None: the one of a bare run): programs differ where devices were given by program.
+        UsageError for a name that the container lacks, Unsupported where the library is too old to tell."""
+        return dict(self._runs.program_info(self._model._default if program is None else self._model._program(program)))
+
     def selftest(self, vector: str | None = None) -> Selftest:
         """Runs the golden vector of this name, or all of them; raises SelftestFailed if one differs too much."""
         return Selftest(**self._runs.selftest(vector))
@@ -449,13 +454,23 @@ class Model(_Runner):
         return info
 
     def explain(self) -> dict[str, Any]:
-        """The variant that runs here, or None, and for each variant whether it fits and every reason why not."""
+        """`chosen`, the variant that runs here, or None; `variants`: for each whether it fits and every reason why not; `programs`:
+        for each the variant that a session would try first and its device ("gpu0"; empty: the processor), both None where
+        none fits, or the library is too old to tell."""
         variants = list(self._handle.variants())
         try:
             chosen = variants[self._handle.choose(self._wishes.variant, self._wishes.require)]["name"]
         except NoVariant:
             chosen = None
-        return {"chosen": chosen, "variants": variants}
+        return {"chosen": chosen, "variants": variants, "programs": [self._chosen_for(index) for index in range(len(self.programs))]}
+
+    def _chosen_for(self, index: int) -> dict[str, Any]:
+        variant, device = None, None
+        try:
+            variant, device = self._handle.choose_for(index, self._wishes.variant, self._wishes.require)
+        except (NoVariant, Unsupported):
+            pass
+        return {"name": self.programs[index], "variant": variant, "device": device}
 
     def asset(self, name: str) -> bytes:
         """A file inside of the container, such as its labels."""
@@ -569,8 +584,8 @@ def open(source: PathOrBytes, *, allow_unsigned: bool = False, trust_keys: list[
     verify:       "auto", "lazy", "full", "copy": when weights are compared with their digests
     time_limit:   seconds for a run, memory_limit: bytes for a session; inf for none. Files that nobody trusts have
                   1.5 s and 192 MiB unless it is said
-    devices:      "auto", "gpu" or names, "gpu0,cpu", as for mlrun --devices; None: the processor alone. probe_program: mlrun,
-                  which asks drivers in a process of its own; None: the one in PATH
+    devices:      "auto", "gpu" or names, "gpu0,cpu", as for mlrun --devices; by program "detect=gpu0;read=cpu;auto"; None: the
+                  processor alone. probe_program: mlrun, which asks drivers in a process of its own; None: the one in PATH
     config_folder, state_folder: of keys, and of versions seen, in place of those that the tools use; "" for none"""
     if verify not in _VERIFY:
         raise ValueError(f"verify is '{verify}', expected one of {', '.join(_VERIFY)}")

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstddef>
 #include <cstring>
 
 #include "runtime/api/mlc.h"
@@ -15,6 +16,8 @@ namespace nb = nanobind;
 using ::mlc::sized;
 
 const MlcApi& mlc();
+// Whether the table of the library reaches as far as a function, which is at `offset`: those behind its end an older library lacks.
+inline bool has(size_t offset) { return offset + sizeof(void (*)()) <= mlc().size; }
 // Loads libmlio.so, which needs the decoders of pictures, when it is asked for the first time. Throws if it cannot.
 const MlioApi& mlio();
 // Null if it cannot.

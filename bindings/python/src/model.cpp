@@ -199,6 +199,15 @@ uint32_t choose(const OpenModel& m, const std::string& variant, const std::strin
   return out;
 }
 
+// The same for one program: the name of the variant, and the device.
+nb::tuple choose_for(const OpenModel& m, uint32_t program, const std::string& variant, const std::string& require) {
+  if (!has(offsetof(MlcApi, choose_for))) raise_error(MLC_UNSUPPORTED, 0, "libmlrt is too old to tell what runs each program");
+  auto choice = sized<MlcChoice>();
+  MlcError* error = nullptr;
+  check(mlc().choose_for(m.handle, program, or_null(variant), or_null(require), &choice, &error), error);
+  return nb::make_tuple(choice.name, choice.device);
+}
+
 nb::bytes asset(const OpenModel& m, const std::string& name) {
   MlcBytes data{};
   MlcError* error = nullptr;
@@ -250,6 +259,7 @@ void add_model(nb::module_& m) {
       .def("ports", &ports, nb::arg("program"), nb::arg("is_output"))
       .def("variants", &variants)
       .def("choose", &choose, nb::arg("variant"), nb::arg("require"))
+      .def("choose_for", &choose_for, nb::arg("program"), nb::arg("variant"), nb::arg("require"))
       .def("asset", &asset, nb::arg("name"))
       .def("golden_inputs", &golden_inputs, nb::arg("program"));
   m.def("open", &open_model, nb::arg("options"));
@@ -277,6 +287,7 @@ void add_model(nb::module_& m) {
       .def("run_pipeline", &run_pipeline, nb::arg("pipeline"), nb::arg("inputs"), nb::arg("top"), nb::arg("cancel").none(),
            nb::arg("time_limit_ns"), nb::arg("tensors"))
       .def("info", &Session::info)
+      .def("program_info", &Session::program_info, nb::arg("program"))
       .def("selftest", &Session::selftest, nb::arg("vector").none())
       .def("profile", &Session::profile, nb::arg("program"))
       .def("state_reset", &Session::state_reset)

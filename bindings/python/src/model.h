@@ -129,6 +129,8 @@ class Session {
   nb::dict results(Arrays& arrays) const;
 
   nb::dict info() const;
+  // Of one program. Raises MLC_USAGE for an index behind the last, MLC_UNSUPPORTED where the library is too old to tell.
+  nb::dict program_info(uint32_t program) const;
   nb::dict selftest(const std::optional<std::string>& vector);
   nb::list profile(const std::string& program) const;
   void state_reset();

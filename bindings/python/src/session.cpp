@@ -165,9 +165,9 @@ nb::dict Session::run(uint32_t index, nb::dict given, const RunWishes& wishes) {
   return results(arrays);
 }
 
-nb::dict Session::info() const {
-  auto info = sized<MlcSessionInfo>();
-  mlc().session_info(handle_, &info);
+namespace {
+
+nb::dict dict_of(const MlcSessionInfo& info) {
   nb::dict out;
   out["variant"] = info.variant;
   out["is_portable"] = info.is_portable != 0;
@@ -175,6 +175,22 @@ nb::dict Session::info() const {
   out["arena_bytes"] = info.arena_bytes;
   out["note"] = info.note, out["device"] = info.device;
   return out;
+}
+
+}  // namespace
+
+nb::dict Session::info() const {
+  auto info = sized<MlcSessionInfo>();
+  mlc().session_info(handle_, &info);
+  return dict_of(info);
+}
+
+nb::dict Session::program_info(uint32_t program) const {
+  if (!has(offsetof(MlcApi, program_info))) raise_error(MLC_UNSUPPORTED, 0, "libmlrt is too old to tell what runs each program");
+  const auto lock = use();
+  auto info = sized<MlcSessionInfo>();
+  if (const int code = mlc().program_info(handle_, program, &info); code != MLC_OK) raise_error(code, 0, "there is no such program");
+  return dict_of(info);
 }
 
 nb::dict Session::selftest(const std::optional<std::string>& vector) {

@@ -1,4 +1,5 @@
 """Arrays that stay on a device, and what shares them. Skipped where there is no device of Vulkan, lavapipe being one."""
+import json
 import struct
 import unittest
 
@@ -55,6 +56,24 @@ class Devices(unittest.TestCase):
         self.assertEqual(self.session.info()["note"], "")
         other = self.model.run_async(x=given, tensors="device").result(60)["y"]
         np.testing.assert_array_equal(other.numpy(), self.session.run(x=want)["y"])
+
+    def test_programs_run_on_devices_of_their_own(self):
+        steps = [{"op": "run", "program": "first", "in": {"x": "rows"}, "out": {"y": "once"}},
+                 {"op": "run", "program": "second", "in": {"x": "once"}, "out": {"y": "twice"}}]
+        pipeline = {"mlc_pipeline": 1, "programs": {"first": "on_device.onnx", "second": "on_device.onnx"},
+                    "inputs": {"rows": {"accept": ["application/x-npy"]}}, "steps": steps, "outputs": ["twice"]}
+        path = support.SCRATCH / "apart.json"
+        path.write_text(json.dumps(pipeline))
+        model = mlrt.open(support.container(str(path), targets="vulkan,native"), devices="first=gpu0;second=cpu;default=gpu0",
+                          probe_program=support.BIN / "mlrun")
+        session = model.session()
+        found = {name: session.program_info(name) for name in model.programs}
+        self.assertEqual({name: info["device"] for name, info in found.items()}, {"first": "gpu0", "second": "", "default": "gpu0"})
+        self.assertEqual({name for name, info in found.items() if info["variant"] == found["first"]["variant"]}, {"first", "default"})
+        self.assertEqual([(p["variant"], p["device"]) for p in model.explain()["programs"]],
+                         [(found[name]["variant"], found[name]["device"]) for name in model.programs])
+        for name in ("first", "second"):
+            np.testing.assert_allclose(session.run(program=name, raw=True, x=self.x)["y"], self.session.run(x=self.x)["y"], rtol=1e-5, atol=1e-6)
 
     def test_it_is_shared_by_dlpack_both_ways(self):
         y = self.session.run(x=self.x, tensors="device")["y"]

@@ -1,5 +1,8 @@
 """Arrays in, arrays out: types, shapes, who owns the memory, what errors say."""
 import array
+import subprocess
+import sys
+import textwrap
 import unittest
 
 import support
@@ -345,8 +348,9 @@ class Errors(unittest.TestCase):
             mlrt.open(support.relu()).run(program="other")
 
     def test_memory_has_a_limit(self):
+        x = np.zeros((1 << 20) + 1, np.float32)[1:]  # 4 bytes behind a multiple of 16: never aligned as the library wants, so copied
         with self.assertRaises(mlrt.ResourceError) as caught:
-            mlrt.open(support.double("f32"), memory_limit=1 << 20).run(x=np.zeros(1 << 20, np.float32))
+            mlrt.open(support.double("f32"), memory_limit=1 << 20).run(x=x)
         self.assertEqual(caught.exception.code, 7)
         self.assertIsInstance(caught.exception, MemoryError)
 
@@ -356,6 +360,57 @@ class Sessions(unittest.TestCase):
         session = mlrt.open(support.relu()).session(variant="portable", threads=1)
         self.assertEqual(session.variant, "portable")
         self.assertEqual(session.info()["threads"], 1)
+
+    def test_a_session_says_what_runs_each_program(self):
+        model = mlrt.open(support.digits(), devices="main=cpu;cpu", probe_program=support.BIN / "mlrun")
+        session = model.session(threads=1)
+        for program in (None, *model.programs):
+            self.assertEqual(session.program_info(program), session.info())
+        self.assertEqual(session.program_info("main")["device"], "")
+        self.assertEqual([p["name"] for p in model.explain()["programs"]], list(model.programs))
+        for chosen in model.explain()["programs"]:
+            self.assertEqual((chosen["variant"], chosen["device"]), (session.variant, ""))
+        with self.assertRaises(mlrt.UsageError) as caught:
+            session.program_info("mian")
+        self.assertIn("it has default, main", " ".join(caught.exception.facts))
+        for absent in (2, 2**32 - 1):
+            self.assertRaises(mlrt.UsageError, session._runs.program_info, absent)
+            self.assertRaises(mlrt.UsageError, model._handle.choose_for, absent, "", "")
+        self.assertRaises(TypeError, session._runs.program_info, -1)
+        with self.assertRaises(mlrt.UsageError) as caught:
+            mlrt.open(support.digits(), devices="mian=cpu", probe_program=support.BIN / "mlrun")
+        self.assertIn("the file has no program 'mian'", caught.exception.message)
+
+    def test_a_container_of_one_program_says_what_runs_it(self):
+        session = mlrt.open(support.relu()).session(variant="portable")
+        self.assertEqual(session.program_info(), session.info())
+        self.assertEqual(session.program_info("main")["variant"], "portable")
+        self.assertRaises(mlrt.UsageError, session._runs.program_info, 1)
+
+    def test_an_older_library_cannot_tell_what_runs_a_program(self):
+        """In a process whose table says that it ends before the last functions, as that of an older library does."""
+        program = textwrap.dedent("""
+            import ctypes, mmap, pathlib, sys
+            import mlrt
+            library = ctypes.CDLL(str(pathlib.Path(mlrt.__file__).parent / "libmlrt-gpu.so.1"))
+            library.mlc_get_api.restype = ctypes.c_void_p
+            size = ctypes.c_uint32.from_address(library.mlc_get_api(1) + 4)
+            page = ctypes.addressof(size) // mmap.PAGESIZE * mmap.PAGESIZE
+            assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(page), ctypes.c_size_t(mmap.PAGESIZE), 3) == 0  # read and write
+            size.value -= 2 * ctypes.sizeof(ctypes.c_void_p)
+            model = mlrt.open(sys.argv[1])
+            session = model.session()
+            try:
+                session.program_info()
+            except mlrt.Unsupported as error:
+                print(error.message)
+            told = model.explain()
+            print(session.variant == told["chosen"], told["programs"])
+            """)
+        done = subprocess.run([sys.executable, "-c", program, support.relu()], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout, "libmlrt is too old to tell what runs each program\n"
+                                      "True [{'name': 'main', 'variant': None, 'device': None}]\n")
 
     def test_golden_vectors(self):
         model = mlrt.open(support.digits())

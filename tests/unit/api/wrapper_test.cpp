@@ -206,6 +206,49 @@ TEST_CASE("what is in a container, as values") {
   CHECK(model.asset("nothing.txt").error().code() == MLC_NOT_FOUND);
 }
 
+TEST_CASE("each program says what runs it, and what would be chosen for it") {
+  const mlrt::Model model = open_sample();
+  const auto session = session_of(model);
+  const auto programs = model.programs();
+  for (uint32_t p = 0; p < programs.size(); ++p) {
+    const auto info = session.program_info(p);
+    REQUIRE_MESSAGE(info, why(info));
+    CHECK(info->variant == session.info().variant);
+    CHECK(info->threads == session.info().threads);
+    CHECK(info->device.empty());
+    const auto choice = model.choose_for(p);
+    REQUIRE_MESSAGE(choice, why(choice));
+    CHECK(choice->variant == model.choose().value());
+    CHECK(choice->name == "native-test");
+    CHECK(choice->device.empty());
+  }
+  for (const uint32_t absent : {static_cast<uint32_t>(programs.size()), UINT32_MAX}) {
+    CHECK(session.program_info(absent).error().code() == MLC_USAGE);
+    CHECK(session.program_info(absent).error().message() == "the container has no such program");
+    CHECK(model.choose_for(absent).error().code() == MLC_USAGE);
+  }
+  CHECK(model.choose_for(0, {.variant = "alien"}).error().code() == MLC_NO_VARIANT);
+  CHECK(session_of(model, {.variant = "portable"}).program_info(1)->is_portable);
+}
+
+TEST_CASE("a container of one program says what runs it") {
+  const auto& container = mlc::test::decoder_container(true);
+  if (container.empty()) {
+    MESSAGE("skipped: no clang-19 for this processor");
+    return;
+  }
+  const mlc::test::InMemory memory(container);
+  mlrt::OpenOptions options;
+  options.allow_unsigned = true;
+  options.services = {{"image.decode", [](mlrt::ServiceCall&) -> int { return MLC_OK; }}};
+  const auto model = mlrt::Model::open(mlrt::Source::memory(memory.bytes()), options);
+  REQUIRE_MESSAGE(model, why(model));
+  REQUIRE(model->programs().size() == 1);
+  const auto session = session_of(*model);
+  CHECK(session.program_info(0)->variant == session.info().variant);
+  CHECK(session.program_info(1).error().code() == MLC_USAGE);
+}
+
 TEST_CASE("golden inputs are views that a run takes, and differences of a self test are a value") {
   const mlrt::Model model = open_sample();
   const auto golden = model.golden_inputs();
