@@ -24,10 +24,10 @@ struct Flags {
   std::vector<std::string> from;
   StatementOptions statements;
   engines::EngineOptions engine;
-  uint32_t timeout = 60, request_mib = kRequestBytes >> 20;
+  uint32_t timeout = 60, parallel = kParallel, request_mib = kRequestBytes >> 20;
   bool plain_http = false, keep_host = false, force = false, as_json = false;
 
-  ClientOptions client() const { return {plain_http, timeout}; }
+  ClientOptions client() const { return {plain_http, timeout, parallel}; }
 };
 
 std::string megabytes(uint64_t bytes) {
@@ -245,6 +245,7 @@ void add_registry_commands(cli::Program& program) {
     pull.add_flag("--keep-host", flags->keep_host, "leave out what this machine cannot run; root and signatures stay, mlpack fill puts it back");
     pull.add_option("--policy", flags->policy, "trust policy; default: your own");
     pull.add_flag("-f,--force", flags->force, "replace an output that is no container");
+    pull.add_option("--parallel", flags->parallel, "requests for parts of the file that are on their way at once").within(1, 8).shows_default();
     add_client_options(pull, *flags);
     set_run(pull, flags, run_pull);
   }

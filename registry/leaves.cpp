@@ -42,11 +42,11 @@ Result<std::vector<Leaf>> leaves_of(const container::Container& file, const cont
   return out;
 }
 
-std::vector<Range> ranges_of(const std::vector<Leaf>& leaves, uint64_t gap) {
+std::vector<Range> ranges_of(const std::vector<Leaf>& leaves, uint64_t gap, uint64_t most) {
   std::vector<Range> out;
   for (const Leaf& leaf : leaves) {
     const uint64_t end = leaf.offset + leaf.length;
-    if (!out.empty() && leaf.offset - out.back().end < gap) out.back().end = end;
+    if (!out.empty() && leaf.offset - out.back().end < gap && end - out.back().begin <= most) out.back().end = end;
     else out.push_back({leaf.offset, end});
   }
   return out;

@@ -28,6 +28,7 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 // What has to be asked for to get these leaves, which are ordered by offset: gaps of less than `gap` bytes between them are fetched as well.
-[[nodiscard]] std::vector<Range> ranges_of(const std::vector<Leaf>& leaves, uint64_t gap);
+// What is longer than `most` is cut between leaves.
+[[nodiscard]] std::vector<Range> ranges_of(const std::vector<Leaf>& leaves, uint64_t gap, uint64_t most);
 
 }  // namespace mlc::registry

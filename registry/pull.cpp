@@ -11,6 +11,7 @@
 #include "packager/container/output_file.h"
 #include "registry/host_part.h"
 #include "registry/leaves.h"
+#include "registry/part_readers.h"
 #include "registry/stranger.h"
 #include "registry/texts/tar.h"
 #include "runtime/container/container.h"
@@ -26,63 +27,8 @@ namespace {
 
 constexpr uint64_t kHeadBytes = 128u << 10;  // header page, manifest and small segments of most files
 constexpr uint64_t kJoinedGap = 64u << 10;
+constexpr uint64_t kPieceBytes = 32u << 20;  // of one request, where several go at once
 constexpr uint64_t kMostTail = 32u << 20;    // leaf tables and signature: this, and a sixteenth of the file
-
-Status wrong_bytes(const std::string& what, const Digest& expected, const Digest& found) {
-  return Status(Code::BadSignature, 3102, "{} does not match its digest, also when it was asked for once more", what)
-      .fact("expected  " + digest_text(expected))
-      .fact("found     " + digest_text(found));
-}
-
-// Cuts a stream of bytes into the leaves that it holds and hands on those that are right. Bytes between leaves are dropped.
-class LeafSplitter {
- public:
-  LeafSplitter(std::span<const Leaf> leaves, container::OutputFile& out, std::vector<Leaf>& wrong) : leaves_(leaves), out_(out), wrong_(wrong) {}
-
-  // Where the next byte has to come from; the end of the leaves if there is none left.
-  size_t done() const { return done_; }
-  void start_at(uint64_t offset) {
-    at_ = offset;
-    buffer_.clear();
-  }
-  Status take(Bytes bytes) {
-    while (!bytes.empty() && done_ < leaves_.size()) {
-      const Leaf& leaf = leaves_[done_];
-      if (at_ < leaf.offset) {
-        const auto skipped = static_cast<size_t>(std::min<uint64_t>(leaf.offset - at_, bytes.size()));
-        at_ += skipped;
-        bytes = bytes.subspan(skipped);
-        continue;
-      }
-      const size_t taken = std::min(bytes.size(), leaf.length - buffer_.size());
-      buffer_.insert(buffer_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(taken));
-      at_ += taken;
-      bytes = bytes.subspan(taken);
-      if (buffer_.size() == leaf.length) MLC_RETURN_IF_ERROR(finish(leaf));
-    }
-    return ok();
-  }
-
- private:
-  Status finish(const Leaf& leaf) {
-    ++done_;
-    found_ = leaf_digest(buffer_);
-    if (found_ == leaf.digest) MLC_RETURN_IF_ERROR(out_.write_at(leaf.offset, buffer_));
-    else wrong_.push_back(leaf);
-    buffer_.clear();
-    return ok();
-  }
-
-  const std::span<const Leaf> leaves_;
-  container::OutputFile& out_;
-  std::vector<Leaf>& wrong_;
-  std::vector<std::byte> buffer_;
-  size_t done_ = 0;
-  uint64_t at_ = 0;
-
- public:
-  Digest found_{};  // of the last leaf
-};
 
 class Puller {
  public:
@@ -114,21 +60,22 @@ class Puller {
     return ok();
   }
 
-  // Bytes of the blob, in order. What was cut goes on where it ended.
-  Status fetch(uint64_t begin, uint64_t end, const std::function<Status(uint64_t at, Bytes bytes)>& sink) {
-    for (int cuts = 0; begin < end && !result_.is_whole;) {
-      const uint64_t before = begin;
-      ++result_.requests;
-      MLC_ASSIGN(const RangeAnswer answer, client_.blob_range(options_.reference.repository, blob_, begin, end - begin, [&](Bytes bytes) {
-        const uint64_t at = begin;
-        begin += bytes.size();
-        return sink(at, bytes);
-      }));
-      if (!answer.is_range) result_.is_whole = true;
-      else if (!answer.is_whole) MLC_RETURN_IF_ERROR(was_cut(answer, begin > before, cuts));
-    }
+  using Readers = std::vector<std::unique_ptr<PartReader>>;
+  Status read(const Readers& readers) {
+    MLC_ASSIGN(const bool are_parts, client_.read_parts(options_.reference.repository, blob_, readers));
+    if (!are_parts) result_.is_whole = true;
     return ok();
   }
+
+  // Bytes of the blob, in order. What was cut goes on where it ended.
+  Status fetch(uint64_t begin, uint64_t end, BytesReader::Sink sink) {
+    Readers readers;
+    if (!result_.is_whole) readers.push_back(std::make_unique<BytesReader>(transfer_, begin, end, std::move(sink)));
+    return read(readers);
+  }
+  // How much one request brings.
+  uint64_t most_at_once() const { return options_.client.parallel > 1 ? kPieceBytes : UINT64_MAX; }
+
   // [begin, end) of the file.
   Status fetch_to_file(uint64_t begin, uint64_t end) {
     return fetch(file_begin_ + begin, file_begin_ + end, [&](uint64_t at, Bytes bytes) { return take(at, bytes); });
@@ -166,12 +113,6 @@ class Puller {
     }
     std::copy(bytes.begin(), bytes.end(), behind_.begin() + static_cast<ptrdiff_t>(bytes.empty() ? 0 : at - file_end));
     return ok();
-  }
-
-  Status was_cut(const RangeAnswer& answer, bool got_further, int& cuts) const {
-    cuts = got_further ? 1 : cuts + 1;
-    if (cuts < kMaxCuts) return ok();
-    return Status(Code::Registry, "{} ends the transfer again and again: {}", client_.host(), answer.why_not_whole);
   }
 
   // What the signature covers, and the signature: everything that the policy is asked about lies in these bytes.
@@ -217,7 +158,7 @@ class Puller {
         return head.size() < first ? ok() : locate(std::move(head));
       }));
       if (!answer.is_whole) {
-        MLC_RETURN_IF_ERROR(was_cut(answer, false, cuts));
+        MLC_RETURN_IF_ERROR(count_cut(client_.host(), answer.why_not_whole, false, cuts));
         continue;
       }
       found = sha.finish();
@@ -273,7 +214,12 @@ class Puller {
   Status fetch_stranger() {
     for (int attempt = 0; !result_.is_whole; ++attempt) {
       const uint64_t begin = attempt == 0 ? file_begin_ + head_end_ : 0;
-      MLC_RETURN_IF_ERROR(fetch(begin, blob_.size, [&](uint64_t at, Bytes bytes) { return take(at, bytes); }));
+      Readers readers;
+      for (uint64_t at = begin, end = 0; at < blob_.size; at = end) {
+        end = at + std::min(most_at_once(), blob_.size - at);
+        readers.push_back(std::make_unique<BytesReader>(transfer_, at, end, [&](uint64_t here, Bytes bytes) { return take(here, bytes); }));
+      }
+      MLC_RETURN_IF_ERROR(read(readers));
       if (result_.is_whole) break;
       MLC_ASSIGN(const Digest found, digest_of_blob());
       if (found == blob_.digest) break;
@@ -300,20 +246,19 @@ class Puller {
     std::erase_if(leaves, [&](const Leaf& leaf) { return leaf.offset + leaf.length <= head_end_ && is_there(*source, leaf); });
     for (const std::string& path : options_.from) MLC_RETURN_IF_ERROR(reuse(path, leaves));
     std::vector<Leaf> wrong;
-    for (const Range& range : ranges_of(leaves, kJoinedGap)) {
+    Readers readers;
+    for (const Range& range : ranges_of(leaves, kJoinedGap, most_at_once())) {
       const auto begins = [](const Leaf& leaf, uint64_t offset) { return leaf.offset < offset; };
       const auto first = std::lower_bound(leaves.begin(), leaves.end(), range.begin, begins);
       const auto last = std::lower_bound(first, leaves.end(), range.end, begins);
-      MLC_RETURN_IF_ERROR(fetch_leaves(std::span<const Leaf>(first, last), wrong));
-      if (result_.is_whole) return ok();
+      readers.push_back(std::make_unique<LeafReader>(transfer_, std::span<const Leaf>(first, last), file_begin_, out_, &wrong));
     }
-    for (const Leaf& leaf : std::vector<Leaf>(std::move(wrong))) {
-      std::vector<Leaf> again;
-      Digest found{};
-      MLC_RETURN_IF_ERROR(fetch_leaves(std::span(&leaf, 1), again, &found));
-      if (!again.empty()) return wrong_bytes("a leaf of " + std::to_string(leaf.length) + " bytes at " + std::to_string(leaf.offset), leaf.digest, found);
-    }
-    return ok();
+    MLC_RETURN_IF_ERROR(read(readers));
+    if (result_.is_whole) return ok();
+    std::sort(wrong.begin(), wrong.end(), [](const Leaf& a, const Leaf& b) { return a.offset < b.offset; });
+    readers.clear();
+    for (const Leaf& leaf : wrong) readers.push_back(std::make_unique<LeafReader>(transfer_, std::span(&leaf, 1), file_begin_, out_, nullptr));
+    return read(readers);
   }
 
   static bool is_there(const container::Source& source, const Leaf& leaf) {
@@ -341,27 +286,6 @@ class Puller {
       result_.bytes_reused += leaf.length;
     }
     wanted = std::move(left);
-    return ok();
-  }
-
-  // In one request, or as many as cuts make of it. `found`: the digest of the last leaf as it came.
-  Status fetch_leaves(std::span<const Leaf> leaves, std::vector<Leaf>& wrong, Digest* found = nullptr) {
-    LeafSplitter splitter(leaves, out_, wrong);
-    const uint64_t end = leaves.back().offset + leaves.back().length;
-    for (int cuts = 0; splitter.done() < leaves.size();) {
-      const size_t before = splitter.done();
-      const uint64_t begin = leaves[before].offset;
-      splitter.start_at(begin);
-      ++result_.requests;
-      MLC_ASSIGN(const RangeAnswer answer, client_.blob_range(options_.reference.repository, blob_, file_begin_ + begin, end - begin,
-                                                             [&](Bytes bytes) { return splitter.take(bytes); }));
-      if (!answer.is_range) {
-        result_.is_whole = true;
-        return ok();
-      }
-      if (!answer.is_whole) MLC_RETURN_IF_ERROR(was_cut(answer, splitter.done() > before, cuts));
-    }
-    if (found != nullptr) *found = splitter.found_;
     return ok();
   }
 
@@ -421,6 +345,7 @@ class Puller {
   container::OutputFile& out_;
   PullResult& result_;
   const Descriptor& blob_;
+  Transfer transfer_{client_.host(), result_.requests};
   // Where the file is in the blob, and what is around it there; how much of the file came with the first request.
   uint64_t file_begin_ = 0, file_size_ = 0, head_end_ = 0;
   std::vector<std::byte> before_, behind_;

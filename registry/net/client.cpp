@@ -7,19 +7,23 @@
 
 #include "base/cli/report.h"
 #include "base/text/json.h"
+#include "registry/net/call.h"
 #include "registry/texts/challenge.h"
 
 namespace mlc::registry {
-namespace {
-
-constexpr int kMaxSilences = 3;  // no connection, or one that ends without an answer
-constexpr std::string_view kOctets = "application/octet-stream";
 
 std::optional<uint64_t> number_in(std::string_view text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return text.empty() || error != std::errc() || end != text.data() + text.size() ? std::nullopt : std::optional(value);
 }
+
+std::string first_line(std::string_view body) { return cli::printable(body.substr(0, std::min<size_t>(body.find('\n'), 300))); }
+
+namespace {
+
+constexpr int kMaxSilences = 3;  // no connection, or one that ends without an answer
+constexpr std::string_view kOctets = "application/octet-stream";
 
 void sleep_ms(uint64_t ms) {
   timespec left{static_cast<time_t>(ms / 1000), static_cast<long>(ms % 1000 * 1'000'000)};
@@ -31,21 +35,6 @@ bool is_redirect(int status) { return status == 301 || status == 302 || status =
 // The request may be right, and was not answered: too many, or a server that is not well.
 bool is_worth_asking_again(int status) { return status == 429 || status == 502 || status == 503 || status == 504; }
 
-struct ContentRange {
-  uint64_t first = 0, last = 0;
-  std::optional<uint64_t> total;
-};
-// "bytes 0-99/1000", "bytes 0-99/*"
-std::optional<ContentRange> content_range(std::string_view text) {
-  if (!text.starts_with("bytes ")) return std::nullopt;
-  text.remove_prefix(6);
-  const size_t hyphen = text.find('-'), slash = text.find('/');
-  if (hyphen == std::string_view::npos || slash == std::string_view::npos || slash < hyphen) return std::nullopt;
-  const auto first = number_in(text.substr(0, hyphen)), last = number_in(text.substr(hyphen + 1, slash - hyphen - 1));
-  if (!first || !last) return std::nullopt;
-  return ContentRange{*first, *last, number_in(text.substr(slash + 1))};
-}
-
 // How much of an upload the registry has, of "0-99" or "bytes=0-99". "0-0" is what Docker's registry says of none.
 std::optional<uint64_t> uploaded(std::string_view text) {
   if (text.starts_with("bytes=")) text.remove_prefix(6);
@@ -54,8 +43,6 @@ std::optional<uint64_t> uploaded(std::string_view text) {
   if (!last || *last >= kMaxBlobBytes) return std::nullopt;
   return *last == 0 ? 0 : *last + 1;
 }
-
-std::string first_line(std::string_view body) { return cli::printable(body.substr(0, std::min<size_t>(body.find('\n'), 300))); }
 
 // What the registry says of a failure: {"errors":[{"code":"DENIED","message":"..."}]}
 std::string complaint(const Answer& answer) {
@@ -81,36 +68,6 @@ std::optional<std::string> next_page(const std::string& url, const std::string& 
   if (begin == std::string::npos || end == std::string::npos || end < begin || link.find("next", end) == std::string::npos) return std::nullopt;
   return resolved(url, link.substr(begin + 1, end - begin - 1));
 }
-
-// What one answer with bytes of a blob may be.
-struct RangeCheck {
-  const Descriptor& blob;
-  uint64_t offset, length;
-  uint64_t arrived = 0;
-  bool is_whole_blob = false;  // instead of a range
-
-  Status check_head(const Answer& head) {
-    if (head.status == 206) {
-      const auto range = content_range(head.header("content-range"));
-      if (range && range->first == offset && range->last == offset + length - 1 && (!range->total || *range->total == blob.size)) return ok();
-      return Status(Code::Registry, "the registry answers with other bytes than it was asked for")
-          .fact("asked for  bytes {}-{}/{}", offset, offset + length - 1, blob.size)
-          .fact("found      " + first_line(head.header("content-range")));
-    }
-    is_whole_blob = offset != 0 || length != blob.size;
-    if (is_whole_blob) return Status(Code::Registry, "no ranges");  // ends the exchange; blob_range knows
-    const auto stated = number_in(head.header("content-length"));
-    if (!stated || *stated == length) return ok();
-    return Status(Code::Registry, "the registry has {} bytes of {}, its manifest says {}", *stated, digest_text(blob.digest), length);
-  }
-  Status take(const Answer& head, Bytes bytes, const std::function<Status(Bytes)>& sink) {
-    if (arrived == 0) MLC_RETURN_IF_ERROR(check_head(head));
-    if (bytes.size() > length - arrived)
-      return Status(Code::Registry, "the registry sends more than the {} bytes that it was asked for", length);
-    arrived += bytes.size();
-    return sink(bytes);
-  }
-};
 
 }  // namespace
 
@@ -204,46 +161,80 @@ Status Client::authorise(const Answer& answer, const std::string& repository, Ac
 
 // ---- One request
 
+void Client::give_proof(Call& call) const {
+  call.request.proof = proof_for(call.request.url, call.repository, call.access);
+  call.proof_round = proof_round_;
+}
+
+Client::Call Client::call_of(Request request, const std::string& repository, Access access) const {
+  request.may_be_plain = may_be_plain();
+  Call call{.request = std::move(request), .repository = repository, .access = access};
+  give_proof(call);
+  return call;
+}
+
 // What is read may lie elsewhere. A proof goes to the registry alone, and from https no way leads to http.
-Result<Answer> Client::follow(Request request, const Answer& first) {
-  Answer answer = first;
-  for (int hop = 0; is_redirect(answer.status); ++hop) {
-    if (hop == kMaxRedirects) return Status(Code::Registry, "{} sends on more than {} times", host_, kMaxRedirects);
-    const auto target = resolved(request.url, answer.header("location"));
-    const auto from = origin_of(request.url), to = target ? origin_of(*target) : std::nullopt;
-    if (!to || (to->scheme == "http" && (from->scheme != "http" || !may_be_plain())))
-      return Status(Code::Registry, "{} sends on to '{}', which is not followed", host_, first_line(answer.header("location")));
-    if (*to != *origin_of(base_)) request.proof = {};
-    request.url = *target;
-    MLC_ASSIGN(answer, http_.exchange(request));
+Status Client::redirect(Call& call, const Answer& answer) const {
+  if (call.hops++ == kMaxRedirects) return Status(Code::Registry, "{} sends on more than {} times", host_, kMaxRedirects);
+  Request& request = call.request;
+  const auto target = resolved(request.url, answer.header("location"));
+  const auto from = origin_of(request.url), to = target ? origin_of(*target) : std::nullopt;
+  if (!to || (to->scheme == "http" && (from->scheme != "http" || !may_be_plain())))
+    return Status(Code::Registry, "{} sends on to '{}', which is not followed", host_, first_line(answer.header("location")));
+  if (*to != *origin_of(base_)) request.proof = {};
+  request.url = *target;
+  return ok();
+}
+
+// Of several that were refused at once the first asks for a token; those behind it have what it was given, or its refusal.
+Status Client::prove(Call& call, const Answer& answer) {
+  call.asked_who = true;
+  if (call.proof_round == proof_round_) {
+    if (denied_) return *denied_;
+    if (Status status = authorise(answer, call.repository, call.access); !status.ok()) return *(denied_ = std::move(status));
+    ++proof_round_;
   }
-  return answer;
+  give_proof(call);
+  return ok();
+}
+
+Result<std::optional<Answer>> Client::heard(Call& call, Answer answer) {
+  const bool reads = call.request.method == "GET" || call.request.method == "HEAD";
+  call.wait_ms = 0;
+  call.is_busy = false;
+  if (is_redirect(answer.status) && reads) {
+    MLC_RETURN_IF_ERROR(redirect(call, answer));
+    return std::optional<Answer>();
+  }
+  if (call.hops > 0) return std::optional(std::move(answer));
+  if (answer.status == 0) {
+    if (!reads || call.attempt == kMaxSilences) return refused(answer, call.repository);
+    call.wait_ms = 100u << call.attempt++;
+    return std::optional<Answer>();
+  }
+  if (answer.status == 401 && !call.asked_who) {
+    MLC_RETURN_IF_ERROR(prove(call, answer));
+    ++call.attempt;
+    return std::optional<Answer>();
+  }
+  if (!is_worth_asking_again(answer.status) || call.attempt == kMaxAttempts || call.request.method == "PATCH") return std::optional(std::move(answer));
+  const std::string& stated = answer.header("retry-after");
+  const uint64_t wait = stated.empty() ? uint64_t{1} << (call.attempt - 1) : number_in(stated).value_or(5);
+  if (wait > kMaxRetryAfter) return Status(Code::Registry, "{} wants to be asked again in {} seconds", host_, wait);
+  ++call.attempt;
+  call.wait_ms = wait * 1000;
+  call.is_busy = true;
+  return std::optional<Answer>();
 }
 
 Result<Answer> Client::send(Request request, const std::string& repository, Access access) {
-  request.may_be_plain = may_be_plain();
-  const bool reads = request.method == "GET" || request.method == "HEAD";
-  bool asked_who = false;
-  for (int attempt = 1;; ++attempt) {
-    request.proof = proof_for(request.url, repository, access);
-    auto answered = http_.exchange(request);
-    if (!answered.ok()) return answered;
-    if (answered->status == 0) {
-      if (!reads || attempt == kMaxSilences) return refused(*answered, repository);
-      sleep_ms(100u << attempt);
-      continue;
-    }
-    if (answered->status == 401 && !asked_who) {
-      MLC_RETURN_IF_ERROR(authorise(*answered, repository, access));
-      asked_who = true;
-      continue;
-    }
-    if (is_redirect(answered->status) && reads) return follow(std::move(request), *answered);
-    if (!is_worth_asking_again(answered->status) || attempt == kMaxAttempts || request.method == "PATCH") return answered;
-    const std::string& stated = answered->header("retry-after");
-    const uint64_t wait = stated.empty() ? uint64_t{1} << (attempt - 1) : number_in(stated).value_or(5);
-    if (wait > kMaxRetryAfter) return Status(Code::Registry, "{} wants to be asked again in {} seconds", host_, wait);
-    sleep_ms(wait * 1000);
+  denied_.reset();
+  Call call = call_of(std::move(request), repository, access);
+  for (;;) {
+    MLC_ASSIGN(Answer answer, http_.exchange(call.request));
+    MLC_ASSIGN(auto whole, heard(call, std::move(answer)));
+    if (whole) return std::move(*whole);
+    sleep_ms(call.wait_ms);
   }
 }
 
@@ -331,29 +322,6 @@ Result<bool> Client::has_blob(const std::string& repository, const Descriptor& b
   if (!answer.is_success()) return refused(answer, repository);
   const auto size = number_in(answer.header("content-length"));
   return !size || *size == blob.size;  // of another length: not what it is called
-}
-
-Result<RangeAnswer> Client::blob_range(const std::string& repository, const Descriptor& blob, uint64_t offset, uint64_t length,
-                                       const std::function<Status(Bytes)>& sink) {
-  RangeCheck check{blob, offset, length};
-  Request request;
-  request.url = url(repository, "blobs/" + digest_text(blob.digest));
-  request.headers["Accept-Encoding"] = "identity";
-  if (offset != 0 || length != blob.size) request.headers["Range"] = "bytes=" + std::to_string(offset) + "-" + std::to_string(offset + length - 1);
-  request.sink = [&](const Answer& head, Bytes bytes) { return check.take(head, bytes, sink); };
-  auto answered = send(std::move(request), repository, Access::Pull);
-  received_ += check.arrived;
-  if (check.is_whole_blob) return RangeAnswer{.is_range = false};
-  if (!answered.ok()) return std::move(answered).status();
-  if (!answered->is_success()) return refused(*answered, digest_text(blob.digest) + " of " + host_ + "/" + repository);
-  RangeAnswer out;
-  out.is_whole = answered->is_whole && check.arrived == length;
-  out.why_not_whole = answered->is_whole ? compose("it ended behind {} of {} bytes", check.arrived, length) : answered->why_not_whole;
-  return out;
-}
-
-Result<RangeAnswer> Client::blob(const std::string& repository, const Descriptor& blob, const std::function<Status(Bytes)>& sink) {
-  return blob_range(repository, blob, 0, blob.size, sink);
 }
 
 // ---- Blobs, written

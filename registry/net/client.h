@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/checked.h"
 #include "base/status.h"
@@ -18,9 +20,12 @@
 
 namespace mlc::registry {
 
+inline constexpr uint32_t kParallel = 4;
+
 struct ClientOptions {
   bool plain_http = false;  // http:// to any host; else to this machine only
   uint32_t timeout = 60;    // seconds without a byte
+  uint32_t parallel = kParallel;  // requests for parts of a blob that are on their way at once
 };
 
 inline constexpr int kMaxRedirects = 5, kMaxAttempts = 5, kMaxCuts = 5, kMaxPages = 64;
@@ -39,6 +44,21 @@ struct RangeAnswer {
   bool is_range = true;      // false: the registry gives whole blobs only, and nothing was handed on
   bool is_whole = true;      // false: the connection ended too early
   std::string why_not_whole;
+};
+
+// One of several that read a blob at once, each its part, request by request.
+class PartReader {
+ public:
+  virtual ~PartReader() = default;
+  struct Part {
+    uint64_t offset = 0, length = 0;  // in the blob
+  };
+  // What to ask for now; none: all is there.
+  [[nodiscard]] virtual std::optional<Part> next() = 0;
+  // The bytes of it in order, as they arrive; whether they are right is the reader's business.
+  [[nodiscard]] virtual Status take(Bytes bytes) = 0;
+  // The answer was cut.
+  [[nodiscard]] virtual Status was_cut(const std::string& why) = 0;
 };
 
 // One registry and the tokens that it gave. Used from one thread.
@@ -64,6 +84,10 @@ class Client {
                                                const std::function<Status(Bytes)>& sink);
   // All of it in one answer.
   [[nodiscard]] Result<RangeAnswer> blob(const std::string& repository, const Descriptor& blob, const std::function<Status(Bytes)>& sink);
+  // What the readers ask for, up to `parallel` requests at once, half as many after each answer that the registry is busy. They are begun in
+  // their order. One that fails stops all behind it; the error is that of the first that fails in this order, whichever was told first.
+  // False: the registry gives whole blobs only.
+  [[nodiscard]] Result<bool> read_parts(const std::string& repository, const Descriptor& blob, const std::vector<std::unique_ptr<PartReader>>& readers);
   // Whether the registry gives the repository a blob of another one of its repositories, so that no byte of it is sent.
   [[nodiscard]] Result<bool> mount_blob(const std::string& repository, const Descriptor& blob, const std::string& from);
   // Up to `at_once` bytes go in one request, larger blobs in pieces of which one that was cut is sent again from where the registry has it.
@@ -77,8 +101,16 @@ class Client {
   std::string manifest_name(const std::string& repository, const std::string& object) const;
   std::string url(const std::string& repository, std::string_view what) const;
   // One request, with what it takes to be heard: credentials, redirects of what is read, and patience.
+  struct Call;
+  class PartsRun;  // read_parts
   [[nodiscard]] Result<Answer> send(Request request, const std::string& repository, Access access);
-  [[nodiscard]] Result<Answer> follow(Request request, const Answer& answer);
+  void give_proof(Call& call) const;
+  [[nodiscard]] Call call_of(Request request, const std::string& repository, Access access) const;
+  // What comes of the call's request. None: it is to be sent again as it now is, after its `wait_ms`.
+  [[nodiscard]] Result<std::optional<Answer>> heard(Call& call, Answer answer);
+  [[nodiscard]] Status redirect(Call& call, const Answer& answer) const;
+  [[nodiscard]] Status prove(Call& call, const Answer& answer);
+  [[nodiscard]] Result<RangeAnswer> part_heard(struct RangeCheck& check, Result<Answer> answered, const std::string& repository);
   [[nodiscard]] Status authorise(const Answer& answer, const std::string& repository, Access access);
   [[nodiscard]] Result<std::string> fetch_token(const struct Challenge& challenge, const std::string& repository, Access access);
   [[nodiscard]] bool may_be_plain() const { return options_.plain_http || is_loopback(host_); }
@@ -93,6 +125,8 @@ class Client {
   Http http_;
   std::optional<Credentials> credentials_;                // once they are asked for
   std::map<std::pair<std::string, Access>, Proof> proofs_;  // by repository
+  uint64_t proof_round_ = 0;                              // how often there was a new one
+  std::optional<Status> denied_;  // why there is no proof, for what else is on its way with that
   uint64_t received_ = 0, sent_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// One exchange over HTTP, by libcurl. Nothing here follows a redirect, repeats a request or knows a password by itself: client.h
+// Exchanges over HTTP, by libcurl, several at once if need be. Nothing here follows a redirect, repeats a request or knows a password by itself: client.h
 // decides that.
 #pragma once
 
@@ -49,7 +49,7 @@ struct Answer {
   [[nodiscard]] bool is_success() const { return status >= 200 && status < 300; }
 };
 
-// Keeps connections open between exchanges. Used from one thread.
+// Keeps connections open between exchanges. Used from one thread, in which the functions of all requests are called as well: by `exchange` and `wait`.
 class Http {
  public:
   // `seconds`: how long to wait for a connection, and how long nothing may arrive.
@@ -57,12 +57,28 @@ class Http {
   ~Http();
   Http(const Http&) = delete;
 
-  // An error is one of `sink`, of `upload`, or a limit of this header. No answer, or a broken one, is no error here.
+  // An error is one of `sink`, of `upload`, or a limit of this header. No answer, or a broken one, is no error here. What was begun
+  // goes on meanwhile.
   [[nodiscard]] Result<Answer> exchange(const Request& request);
 
+  // The same in two steps, so that several are on their way at once. The number is what `wait` and `stop` call it.
+  [[nodiscard]] uint64_t begin(const Request& request);
+  struct Ended {
+    uint64_t number;
+    Result<Answer> answer;
+  };
+  // One that has ended; none where none does within `ms`.
+  [[nodiscard]] std::optional<Ended> wait(uint64_t ms);
+  // It ends at once, and `wait` does not tell of it.
+  void stop(uint64_t number);
+
  private:
-  struct Handle;
-  std::unique_ptr<Handle> handle_;
+  struct Handles;
+  struct Exchange;
+  void advance(uint64_t ms);
+  void finish(Exchange& exchange, int code);
+
+  std::unique_ptr<Handles> handles_;
   uint32_t seconds_;
 };
 

@@ -28,6 +28,7 @@ class Request(http.server.BaseHTTPRequestHandler):
     def answer(self, status, body=b"", headers=(), send=None, length=None):
         """`send`: what is sent of the body before the connection is cut; `length`: what is said of it."""
         self.status = status
+        self.registry.is_answered(self)
         self.send_response(status)
         headers = dict(headers)
         if not (self.verb == "HEAD" and "Content-Length" in headers):
@@ -43,6 +44,11 @@ class Request(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
         return True
 
+    def setup(self):
+        super().setup()
+        with self.registry.lock:
+            self.registry.connections += 1
+
     def handle_any(self):
         self.verb = self.command
         self.full_path = self.path
@@ -50,10 +56,15 @@ class Request(http.server.BaseHTTPRequestHandler):
         self.path, self.query = urllib.parse.unquote(parts.path), dict(urllib.parse.parse_qsl(parts.query))
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.status = None
+        with self.registry.changed:
+            self.registry.in_flight.add(self)
+            self.registry.most_in_flight = max(self.registry.most_in_flight, len(self.registry.in_flight))
+            self.registry.changed.notify_all()
         try:
             self.registry.serve(self)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
+        self.registry.is_answered(self)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 
@@ -77,7 +88,10 @@ class SmallRegistry:
         self.by_token = True     # ... with a token of /token, else by Basic
         self.realm = None        # where tokens are, if it is not here
         self.bytes_out = 0
+        self.connections = 0
+        self.in_flight, self.most_in_flight = set(), 0  # requests that are not answered yet
         self.lock = threading.Lock()
+        self.changed = threading.Condition(self.lock)
 
     def __enter__(self):
         handler = type("Handler", (Request,), {"registry": self})
@@ -91,6 +105,10 @@ class SmallRegistry:
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()
+
+    def is_answered(self, request):
+        with self.lock:
+            self.in_flight.discard(request)
 
     def count(self, request, sent):
         with self.lock:
