@@ -1,9 +1,9 @@
 // Questions about expressions that need no new ones.
 #include <algorithm>
-#include <unordered_set>
 
 #include "packager/ir/evaluate.h"
 #include "packager/ir/impl.h"
+#include "packager/ir/node_map.h"
 #include "packager/ir/typical.h"
 
 namespace mlc::ir {
@@ -26,7 +26,7 @@ bool always_has_value(const Expr* root) {
 namespace {
 
 void walk_from(const Expr* root, bool extents, const std::function<void(const Expr*)>& visit) {
-  std::unordered_set<const Expr*> seen;
+  NodeSet seen;
   std::vector<std::pair<const Expr*, bool>> stack{{root, false}};
   while (!stack.empty()) {
     auto [e, entered] = stack.back();
@@ -35,7 +35,7 @@ void walk_from(const Expr* root, bool extents, const std::function<void(const Ex
       visit(e);
       continue;
     }
-    if ((!extents && node(e)->extent) || !seen.insert(e).second) {
+    if ((!extents && node(e)->extent) || !seen.insert(e, {})) {
       stack.pop_back();
       continue;
     }
@@ -52,13 +52,13 @@ void walk_past_extents(const Expr* e, const std::function<void(const Expr*)>& vi
 
 bool depends_on(const Expr* root, const Expr* leaf) {
   const bool in_extents = is_extent(leaf);
-  std::unordered_set<const Expr*> seen;
+  NodeSet seen;
   std::vector<const Expr*> stack{root};
   while (!stack.empty()) {
     const Expr* e = stack.back();
     stack.pop_back();
     if (e == leaf) return true;
-    if ((!in_extents && is_extent(e)) || !seen.insert(e).second) continue;
+    if ((!in_extents && is_extent(e)) || !seen.insert(e, {})) continue;
     stack.insert(stack.end(), e->args.begin(), e->args.end());
     if (e->op == Op::Fold && e->fold->where) stack.push_back(e->fold->where);
   }

@@ -1,5 +1,6 @@
 // Substitution: post-order over the graph with an explicit stack, each shared node once.
 #include "packager/ir/impl.h"
+#include "packager/ir/node_map.h"
 
 namespace mlc::ir {
 
@@ -32,7 +33,8 @@ const Expr* Context::rebuild(const Expr* e, std::vector<const Expr*> args) {
 }
 
 const Expr* Context::rewrite(const Expr* root, const std::function<const Expr*(const Expr*)>& replace) {
-  std::unordered_map<const Expr*, const Expr*> done;
+  NodeMap<const Expr*> done;
+  const auto of = [&](const Expr* e) { return *done.find(e); };  // arguments come before what is made of them
   std::vector<std::pair<const Expr*, bool>> stack{{root, false}};
   while (!stack.empty()) {
     auto [e, entered] = stack.back();
@@ -42,7 +44,7 @@ const Expr* Context::rewrite(const Expr* root, const std::function<const Expr*(c
     }
     if (!entered) {
       if (const Expr* r = replace(e)) {
-        done.emplace(e, r);
+        done.insert(e, r);
         stack.pop_back();
         continue;
       }
@@ -59,27 +61,27 @@ const Expr* Context::rewrite(const Expr* root, const std::function<const Expr*(c
     std::vector<const Expr*> args;
     bool changed = false;
     for (const Expr* a : e->args) {
-      args.push_back(done.at(a));
+      args.push_back(of(a));
       changed |= args.back() != a;
     }
     if (e->op == Op::Fold) {
       Fold f = *e->fold;
-      if (f.where) f.where = done.at(f.where);
+      if (f.where) f.where = of(f.where);
       changed |= f.where != e->fold->where;
       for (const Dim*& d : f.dims) {
-        const Expr* r = done.at(dim(d));
+        const Expr* r = of(dim(d));
         if (r->op == Op::Dim && r->dim != d) {
           d = r->dim;
           changed = true;
         }
       }
-      done.emplace(e, changed ? fold(std::move(f), std::move(args)) : e);
+      done.insert(e, changed ? fold(std::move(f), std::move(args)) : e);
       continue;
     }
-    done.emplace(e, changed ? rebuild(e, std::move(args)) : e);
+    done.insert(e, changed ? rebuild(e, std::move(args)) : e);
   }
   impl_->rewritten += done.size();
-  return done.at(root);
+  return of(root);
 }
 
 const Expr* Context::substitute(const Expr* e, const std::unordered_map<const Expr*, const Expr*>& map) {

@@ -1,6 +1,7 @@
 #include "packager/ir/structure_key.h"
 
 #include <bit>
+#include <charconv>
 
 #include "packager/ir/context.h"
 
@@ -12,7 +13,12 @@ constexpr char kNode = '(', kNull = '-', kConstant = '#', kOpen = '?', kExtent =
 
 }  // namespace
 
-void StructureKey::number(int64_t value) { text_ += std::to_string(value) + ","; }
+void StructureKey::number(int64_t value) {
+  char digits[24];
+  const auto [end, error] = std::to_chars(digits, digits + sizeof digits, value);
+  text_.append(digits, end);
+  text_ += ',';
+}
 
 void StructureKey::constant(const Expr* e) {
   text_ += kConstant;
@@ -27,7 +33,7 @@ void StructureKey::expression(const Expr* e) {
   }
   if (e->is_const()) return constant(e);
   const auto visit = [&](const Expr* node) {
-    if (node->is_const() || !nodes_.emplace(node, static_cast<int64_t>(nodes_.size())).second) return;
+    if (node->is_const() || !nodes_.insert(node, static_cast<int64_t>(nodes_.size()))) return;
     text_ += kNode;
     number(static_cast<int64_t>(node->op)), number(static_cast<int64_t>(node->type.dtype)), number(node->type.lanes);
     switch (node->op) {
@@ -59,7 +65,7 @@ void StructureKey::refer(const Expr* e) {
     text_ += kExtent;
     number(e->id);
   } else {
-    number(nodes_.at(e));
+    number(*nodes_.find(e));
   }
 }
 

@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <unordered_map>
 
-#include "packager/ir/expr.h"
+#include "packager/ir/node_map.h"
 
 namespace mlc::ir {
 
@@ -37,7 +36,7 @@ class StructureKey {
   const Extents extents_;
   const Open open_;
   std::string text_;
-  std::unordered_map<const Expr*, int64_t> nodes_;
+  NodeMap<int64_t> nodes_;
 };
 
 }  // namespace mlc::ir
