@@ -28,7 +28,7 @@ class NodeMap {
   }
   // Null if it is not there; valid until the next insert.
   const Value* find(const Expr* e) const {
-    const Slot& slot = const_cast<NodeMap*>(this)->slot_of(e);
+    const Slot& slot = slot_of(e);
     return slot.key ? &slot.value : nullptr;
   }
   bool contains(const Expr* e) const { return find(e) != nullptr; }
@@ -41,7 +41,7 @@ class NodeMap {
   };
   static constexpr size_t kFirst = 32;  // a power of two, as all sizes
 
-  Slot& slot_of(const Expr* e) {
+  Slot& slot_of(const Expr* e) const {
     size_t at = (e->id * size_t{0x9e3779b97f4a7c15u}) >> 32;
     while (slots_[at & mask_].key && slots_[at & mask_].key != e) ++at;
     return slots_[at & mask_];

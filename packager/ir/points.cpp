@@ -20,9 +20,9 @@ std::optional<int64_t> of_symbol(const Node& n, size_t point) {
   const int64_t multiple = n.sym->multiple, reach = static_cast<int64_t>(scrambled(n.id, point) % kSpreads[point]) + (point == 3 ? 64 : 0);
   int64_t least, value;
   if (__builtin_mul_overflow(floor_div(n.sym->lo, multiple) + (floor_mod(n.sym->lo, multiple) != 0), multiple, &least)) return {};
+  if (least > n.sym->hi) return {};  // no multiple of it is in the range
   if (__builtin_mul_overflow(reach, multiple, &value) || __builtin_add_overflow(value, least, &value)) value = n.sym->hi;
-  value = floor_div(std::min(value, n.sym->hi), multiple) * multiple;
-  return value >= n.sym->lo ? std::optional(value) : std::nullopt;
+  return floor_div(std::min(value, n.sym->hi), multiple) * multiple;  // not below `least`, which is one
 }
 
 // One of the ends, or a position between them; none where nothing runs.

@@ -34,15 +34,14 @@ def without_a_card_it_says_what_it_skips(t):
 def what_needs_no_card_runs(t):
     t.env["LD_LIBRARY_PATH"] = os.environ["MLC_FAKE_CUDA_FOLDER"]
     t.env["MLC_FAKE_CUDA"] = "memory=268435456"
-    results = run(t, "--software", "--only", "probe,failures,ceilings,start,peers", minutes="0.4")
+    results = run(t, "--software", "--only", "probe,failures,ceilings,start,peers", minutes="4")  # half a minute of work: no step is left out
     shown = {d["api"]: d for d in results["devices"]}
     assert shown["cuda"]["title"] == "Fake 90", shown
     assert (t.dir / "out" / "fixtures" / "cuda-fake-90.txt").read_text().startswith("mlrt-devices 1\n")
     why = {s["what"]: s["why"] for s in results["skipped"]}
-    for kind in ("image", "memory", "lost"):  # answered, or there was no time
-        name = f"failure {kind}, cuda"
-        assert name in results.get("answers", {}) or name in why, (kind, results)
-    assert "cuda" in results["ceilings"] or "ceilings, cuda" in why, results
+    for kind in ("image", "memory", "lost"):
+        assert f"failure {kind}, cuda" in results["answers"], (kind, results)
+    assert "cuda" in results["ceilings"], results
     assert "no card" in why["peers"], why
 
 

@@ -69,6 +69,9 @@ TEST_CASE("symbols and dims have values of their range at every point") {
   CHECK(node(d)->points[1] == node(n)->points[1] - 1);
   CHECK(node(none)->points_known == 0);  // a loop that never runs has no position
   CHECK(node(ctx.sym(ctx.declare_sym("None", 5, 7, 8)))->points_known == 0);
+  CHECK(node(ctx.sym(ctx.declare_sym("Lowest", INT64_MIN, INT64_MIN + 1, 3)))->points_known == 0);
+  const Expr* wide = ctx.sym(ctx.declare_sym("Wide", INT64_MIN, INT64_MAX, 3));
+  for (size_t k = 0; k < kPoints; ++k) CHECK(node(wide)->points[k] % 3 == 0);
 }
 
 TEST_CASE("what is loaded, what is real and what does not fit into 64 bits has no value at any point") {
