@@ -118,6 +118,9 @@ struct Cut {
   const ir::Expr* chunk = nullptr;  // an i64 Var that the body may use anywhere
   const ir::Expr* units = nullptr;  // quanta: an extent over the scalars (evaluated by the plan)
   const ir::Expr* bytes = nullptr;  // for the plan: read for each quantum, whatever the other axes are; an extent
+  // Of the first of two cuts only, which is the outermost then, outside of tiles: its chunks are one turn each, made one after the other by
+  // workers that meet behind each of them, or all quanta of both cuts are in one chunk.
+  bool in_turns = false;
 };
 
 constexpr uint32_t kMaxBlockLanes = 1024;
@@ -125,7 +128,7 @@ constexpr uint32_t kMmaLanes = 32;  // that do one Mma together
 
 // One entry of a module. Buffers are numbered: params first, then locals. Body runs for the tiles of one call:
 // tile_begin and tile_end are i64 Vars that it may use anywhere; it normally starts with a For over them. There are
-// `tiles` times, for each cut, ceildiv(units, chunk) of them; cuts are inside, the last one innermost.
+// `tiles` times, for each cut, ceildiv(units, chunk) of them; cuts are inside (but one in turns), the last one innermost.
 struct Kernel {
   std::string name;
   std::vector<Param> params;

@@ -27,7 +27,7 @@ class Printer {
       out_ += "\n";
     }
     for (const ir::Sym* s : k.scalars) out_ += "  scalar " + quoted(s->name) + "\n";
-    for (const Cut& cut : k.cuts) out_ += "  cut " + var(cut.chunk) + " " + expr(cut.units) + "\n";
+    for (const Cut& cut : k.cuts) out_ += (cut.in_turns ? "  turns " : "  cut ") + var(cut.chunk) + " " + expr(cut.units) + "\n";
     for (const LocalArray& l : k.locals)
       out_ += std::string("  ") + (l.space == Space::Shared ? "shared " : l.space == Space::Private ? "private " : "local ") + quoted(l.name) + " " + std::string(name_of(l.dtype)) + " " + expr(l.count) + "\n";
     block(k.body, 1);

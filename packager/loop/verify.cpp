@@ -41,6 +41,7 @@ class Verifier {
       if (!cut.chunk || cut.chunk->op != Op::Var || cut.chunk->type != kIndex || !bound_.insert(cut.chunk).second)
         return bad("the chunk of a cut is no variable of its own");
       if (!cut.units || cut.units->type != kIndex) return bad("a cut without units");
+      if (cut.in_turns && (&cut != k_.cuts.data() || k_.cuts.size() != 2)) return bad("turns are not the first of two cuts");
       MLC_RETURN_IF_ERROR(expr(cut.units, true));
     }
     MLC_RETURN_IF_ERROR(block(k_.body, 0));

@@ -257,6 +257,14 @@ class Parser {
         MLC_RETURN_IF_ERROR(symbol(cut.units));
         MLC_RETURN_IF_ERROR(symbol(cut.bytes));
       }
+      if (in_.accept("turns")) {
+        Turns& turns = i.turns.emplace();
+        MLC_RETURN_IF_ERROR(number(turns.scalar));
+        MLC_RETURN_IF_ERROR(symbol(turns.turns));
+        MLC_RETURN_IF_ERROR(in_.expect("parts"));
+        MLC_RETURN_IF_ERROR(number(turns.part_scalar));
+        MLC_RETURN_IF_ERROR(symbol(turns.parts));
+      }
       if (in_.accept("work")) MLC_RETURN_IF_ERROR(symbol(i.work));
       if (in_.accept("scratch")) MLC_RETURN_IF_ERROR(symbol(i.scratch));
       if (in_.accept("operations")) MLC_RETURN_IF_ERROR(symbol(i.operations));

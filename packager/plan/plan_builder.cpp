@@ -307,6 +307,10 @@ class FunctionWriter {
         instr.cuts.push_back({units, static_cast<uint32_t>(instr.scalars.size()), bytes});
         instr.scalars.push_back(units);
       }
+      if (!launch.cuts.empty() && launch.cuts[0].in_turns) {
+        instr.turns = exec::Turns{instr.cuts[0].units, instr.cuts[0].scalar, instr.cuts[1].units, instr.cuts[1].scalar};
+        instr.cuts.clear();
+      }
       MLC_ASSIGN(instr.work, optional_symbol_of(launch.work, "what " + launch.source + " does"));
       MLC_ASSIGN(instr.scratch, optional_symbol_of(launch.scratch, "what " + launch.source + " keeps"));
       MLC_ASSIGN(instr.steps, optional_symbol_of(launch.steps, "what " + launch.source + " repeats"));

@@ -151,6 +151,11 @@ class Printer {
         out_ += " cut " + std::to_string(cut.scalar) + " " + symbol(cut.units) + " " + symbol(cut.bytes);
         symbols.insert(symbols.end(), {cut.units, cut.bytes});
       }
+      if (i.turns) {
+        out_ += " turns " + std::to_string(i.turns->scalar) + " " + symbol(i.turns->turns) + " parts " + std::to_string(i.turns->part_scalar) + " " +
+                symbol(i.turns->parts);
+        symbols.insert(symbols.end(), {i.turns->turns, i.turns->parts});
+      }
       const auto optional = [&](const char* word, Symbol s) {
         if (s == kNoSymbol) return;
         out_ += std::string(" ") + word + " " + symbol(s);

@@ -13,6 +13,7 @@
 //     input "x" f32 [$1, $0] #0
 //     arena $2
 //     launch 12 (#0, #1, #2) ($2, $1) tiles $0 cut 1 $1 $2 work $2 scratch $2 "Conv_0"  ; scalar 1, units, bytes of each; nanoseconds; bytes
+//     launch 5 (#0, #1) ($2, $1) tiles $0 turns 0 $2 parts 1 $1 "LSTM_3"  ; turns that workers may make together: scalar 0; parts of a tile: scalar 1
 //     launch 3 (#0, #1) () tiles $0 operations $2 read $2 written $1 of_bytes "MatMul_1"  ; figures for profiles
 //     launch 4 (#0, #1) () tiles $0 steps $2 "ReduceSum_2"  ; of a device: turns of the loops of a lane
 //     copy (#3, #2)

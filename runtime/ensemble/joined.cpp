@@ -184,6 +184,7 @@ class Joiner {
       for (uint32_t& b : in.buffers) b += first_buffer_;
       for (Symbol& s : in.scalars) s = of(s);
       for (exec::Cut& cut : in.cuts) cut.units = of(cut.units), cut.bytes = of(cut.bytes);
+      if (in.turns) in.turns->turns = of(in.turns->turns), in.turns->parts = of(in.turns->parts);
       for (Symbol* s : {&in.tiles, &in.work, &in.scratch, &in.operations, &in.read, &in.written, &in.steps}) *s = of(*s);
       in.after += before;
       made().body.push_back(std::move(in));

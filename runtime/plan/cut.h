@@ -44,6 +44,9 @@ inline constexpr double kLeastNanoseconds = 2000, kLeastOfFew = 150;
 // `tries`: of divisions that a binding may still look at, which this takes from; a launch always gets one.
 Chunks choose_chunks(const Work& work, unsigned workers, int& tries);
 
+// What it takes workers to meet behind a turn that they share.
+inline constexpr double kMeetingNanoseconds = 1000;
+
 // So many take some ten milliseconds: enough for a thousand launches along two axes and 64 workers.
 inline constexpr int kTriesOfBinding = 1 << 18;
 

@@ -78,6 +78,15 @@ struct Cut {
   Symbol bytes = 0;     // read for each quantum
 };
 
+// Turns of a launch that several workers may make together, each some of the parts of a tile: one worker has all of a tile where both
+// scalars are what their symbols say.
+struct Turns {
+  Symbol turns = 0;
+  uint32_t scalar = 0;  // of the launch, where turns of a chunk are put
+  Symbol parts = 0;
+  uint32_t part_scalar = 0;
+};
+
 struct Instr {
   InstrOp op = InstrOp::None;
   uint32_t kernel = 0;
@@ -85,6 +94,7 @@ struct Instr {
   std::vector<Symbol> scalars;
   Symbol tiles = 0;             // apart from cuts
   std::vector<Cut> cuts;        // at most kMaxCuts
+  std::optional<Turns> turns;   // without cuts
   Symbol work = kNoSymbol;      // nanoseconds that the launch takes one worker, roughly
   Symbol scratch = kNoSymbol;   // bytes of scratch behind those of the kernel's entry
   Symbol operations = kNoSymbol, read = kNoSymbol, written = kNoSymbol;  // for profiles; bytes of buffers

@@ -28,6 +28,9 @@ struct BufferBuilder;
 struct Cut;
 struct CutBuilder;
 
+struct Turns;
+struct TurnsBuilder;
+
 struct Instr;
 struct InstrBuilder;
 
@@ -674,6 +677,77 @@ inline flatbuffers::Offset<Cut> CreateCut(
   return builder_.Finish();
 }
 
+struct Turns FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
+  typedef TurnsBuilder Builder;
+  enum FlatBuffersVTableOffset FLATBUFFERS_VTABLE_UNDERLYING_TYPE {
+    VT_TURNS = 4,
+    VT_SCALAR = 6,
+    VT_PARTS = 8,
+    VT_PART_SCALAR = 10
+  };
+  uint32_t turns() const {
+    return GetField<uint32_t>(VT_TURNS, 0);
+  }
+  uint32_t scalar() const {
+    return GetField<uint32_t>(VT_SCALAR, 0);
+  }
+  uint32_t parts() const {
+    return GetField<uint32_t>(VT_PARTS, 0);
+  }
+  uint32_t part_scalar() const {
+    return GetField<uint32_t>(VT_PART_SCALAR, 0);
+  }
+  bool Verify(flatbuffers::Verifier &verifier) const {
+    return VerifyTableStart(verifier) &&
+           VerifyField<uint32_t>(verifier, VT_TURNS, 4) &&
+           VerifyField<uint32_t>(verifier, VT_SCALAR, 4) &&
+           VerifyField<uint32_t>(verifier, VT_PARTS, 4) &&
+           VerifyField<uint32_t>(verifier, VT_PART_SCALAR, 4) &&
+           verifier.EndTable();
+  }
+};
+
+struct TurnsBuilder {
+  typedef Turns Table;
+  flatbuffers::FlatBufferBuilder &fbb_;
+  flatbuffers::uoffset_t start_;
+  void add_turns(uint32_t turns) {
+    fbb_.AddElement<uint32_t>(Turns::VT_TURNS, turns, 0);
+  }
+  void add_scalar(uint32_t scalar) {
+    fbb_.AddElement<uint32_t>(Turns::VT_SCALAR, scalar, 0);
+  }
+  void add_parts(uint32_t parts) {
+    fbb_.AddElement<uint32_t>(Turns::VT_PARTS, parts, 0);
+  }
+  void add_part_scalar(uint32_t part_scalar) {
+    fbb_.AddElement<uint32_t>(Turns::VT_PART_SCALAR, part_scalar, 0);
+  }
+  explicit TurnsBuilder(flatbuffers::FlatBufferBuilder &_fbb)
+        : fbb_(_fbb) {
+    start_ = fbb_.StartTable();
+  }
+  flatbuffers::Offset<Turns> Finish() {
+    const auto end = fbb_.EndTable(start_);
+    auto o = flatbuffers::Offset<Turns>(end);
+    return o;
+  }
+};
+
+inline flatbuffers::Offset<Turns> CreateTurns(
+    flatbuffers::FlatBufferBuilder &_fbb,
+    uint32_t turns = 0,
+    uint32_t scalar = 0,
+    uint32_t parts = 0,
+    uint32_t part_scalar = 0) {
+  TurnsBuilder builder_(_fbb);
+  builder_.add_part_scalar(part_scalar);
+  builder_.add_parts(parts);
+  builder_.add_scalar(scalar);
+  builder_.add_turns(turns);
+  return builder_.Finish();
+}
+
 struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   typedef InstrBuilder Builder;
   enum FlatBuffersVTableOffset FLATBUFFERS_VTABLE_UNDERLYING_TYPE {
@@ -692,7 +766,8 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_READ = 28,
     VT_WRITTEN = 30,
     VT_OF_BYTES = 32,
-    VT_STEPS = 34
+    VT_STEPS = 34,
+    VT_TURNS = 36
   };
   mlc::fb::plan::InstrOp op() const {
     return static_cast<mlc::fb::plan::InstrOp>(GetField<uint8_t>(VT_OP, 0));
@@ -742,6 +817,9 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   uint32_t steps() const {
     return GetField<uint32_t>(VT_STEPS, 4294967295);
   }
+  const mlc::fb::plan::Turns *turns() const {
+    return GetPointer<const mlc::fb::plan::Turns *>(VT_TURNS);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint8_t>(verifier, VT_OP, 1) &&
@@ -765,6 +843,8 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyField<uint32_t>(verifier, VT_WRITTEN, 4) &&
            VerifyField<uint8_t>(verifier, VT_OF_BYTES, 1) &&
            VerifyField<uint32_t>(verifier, VT_STEPS, 4) &&
+           VerifyOffset(verifier, VT_TURNS) &&
+           verifier.VerifyTable(turns()) &&
            verifier.EndTable();
   }
 };
@@ -821,6 +901,9 @@ struct InstrBuilder {
   void add_steps(uint32_t steps) {
     fbb_.AddElement<uint32_t>(Instr::VT_STEPS, steps, 4294967295);
   }
+  void add_turns(flatbuffers::Offset<mlc::fb::plan::Turns> turns) {
+    fbb_.AddOffset(Instr::VT_TURNS, turns);
+  }
   explicit InstrBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -849,9 +932,11 @@ inline flatbuffers::Offset<Instr> CreateInstr(
     uint32_t read = 4294967295,
     uint32_t written = 4294967295,
     bool of_bytes = false,
-    uint32_t steps = 4294967295) {
+    uint32_t steps = 4294967295,
+    flatbuffers::Offset<mlc::fb::plan::Turns> turns = 0) {
   InstrBuilder builder_(_fbb);
   builder_.add_imm(imm);
+  builder_.add_turns(turns);
   builder_.add_steps(steps);
   builder_.add_written(written);
   builder_.add_read(read);
@@ -887,7 +972,8 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
     uint32_t read = 4294967295,
     uint32_t written = 4294967295,
     bool of_bytes = false,
-    uint32_t steps = 4294967295) {
+    uint32_t steps = 4294967295,
+    flatbuffers::Offset<mlc::fb::plan::Turns> turns = 0) {
   auto buffers__ = buffers ? _fbb.CreateVector<uint32_t>(*buffers) : 0;
   auto scalars__ = scalars ? _fbb.CreateVector<uint32_t>(*scalars) : 0;
   auto cut__ = cut ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::plan::Cut>>(*cut) : 0;
@@ -909,7 +995,8 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
       read,
       written,
       of_bytes,
-      steps);
+      steps,
+      turns);
 }
 
 struct Step FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {

@@ -355,8 +355,9 @@ class Parser {
       k.params.push_back(std::move(p));
     }
     while (accept("scalar")) k.scalars.push_back(ctx_.declare_sym(string()));
-    while (accept("cut")) {
+    for (bool in_turns = accept("turns"); in_turns || accept("cut"); in_turns = false) {
       Cut& cut = k.cuts.emplace_back();
+      cut.in_turns = in_turns;
       cut.chunk = var(Type{DType::I64, 1});
       cut.units = expr();
     }

@@ -158,6 +158,11 @@ double LanePlan::choose(const Stmt& s) {
   for (const Expr* e : {s.cond, s.bound, s.value})
     if (e) one += cost(e, nullptr);
   if (s.kind != StmtKind::For) return one + (s.kind == StmtKind::Store ? 1 : 0);
+  return costs_[&s] = choose_for(s, one);
+}
+
+// Of a loop whose body takes `one` where its iterations follow each other.
+double LanePlan::choose_for(const Stmt& s, double one) {
   const double alone = kLoop + trips(s) * one;
   if (!ir::is_extent(s.begin) || !ir::is_extent(s.end)) return alone;
   auto facts = nest::independent(ctx_, s);

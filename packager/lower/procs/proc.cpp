@@ -1,8 +1,13 @@
 // Imperative blocks. The tree is Loop already; what is left is addresses and checks (proc_access), and which loops run in
 // lanes (proc_lanes).
+#include <map>
+#include <numeric>
+
 #include "packager/lower/procs/proc_lanes.h"
 #include "packager/lower/procs/proc_unroll.h"
 #include "packager/lower/walk/templates.h"
+#include "packager/nest/facts/contraction.h"
+#include "packager/nest/facts/phases.h"
 
 namespace mlc::lower {
 
@@ -21,26 +26,32 @@ class ProcLowering {
     schedule_.vector_bytes = job.vector_bytes();
     schedule_.hoist = hoist;
     schedule_.block = job.target.block_lanes;
-    if (schedule_.block == 0) unrolled_ = unrolled_loops(p, [&](const Stmt& s) { return plan_.of(s) != nullptr; });
+    if (schedule_.block == 0) find_phases();
+    if (schedule_.block == 0 && !phases_) unrolled_ = unrolled_loops(p, [&](const Stmt& s) { return plan_.of(s) != nullptr; });
   }
 
   Result<Kernels> run() {
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : p_.dims) extents.push_back(d->extent);
-    access_.place_locals(ctx_.product(extents), schedule_.block > 0);
+    using Locals = ProcAccess::Locals;
+    access_.place_locals(ctx_.product(extents), schedule_.block > 0 ? Locals::Interleaved : phases_ ? Locals::Instance : Locals::Worker);
     k_.kernel.locals = std::move(access_.scratch);
     const size_t fixed = access_.params.list.size();
-    const auto instance_at = [&](const std::vector<const Expr*>& at) {
+    const auto instance_at = [&](const std::vector<const Expr*>& at, const std::function<void()>& body) {
       s_.scoped([&] {
         for (size_t k = 0; k < p_.dims.size(); ++k) s_.bind(p_.dims[k], at[k]);
         const Expr* instance = ctx_.integer(0);
         for (size_t k = 0; k < at.size(); ++k) instance = ctx_.add(ctx_.mul(instance, extents[k]), at[k]);
         access_.at_instance(instance);
-        block(p_.body, 0);
+        body();
       });
     };
-    if (schedule_.block) k_.over_lanes(extents, schedule_.block, instance_at);
-    else k_.over_tiles(extents, {}, [&](const std::vector<const Expr*>& at, const std::vector<Range>&) { instance_at(at); });
+    const auto all = [&] { block(p_.body, 0); };
+    if (schedule_.block) k_.over_lanes(extents, schedule_.block, [&](const std::vector<const Expr*>& at) { instance_at(at, all); });
+    else if (!phases_) k_.over_tiles(extents, {}, [&](const std::vector<const Expr*>& at, const std::vector<Range>&) { instance_at(at, all); });
+    else k_.over_turns(extents, number_of_turns(), parts_, [&](const std::vector<const Expr*>& at, const Range& of_turns, const Range& of_parts) {
+      instance_at(at, [&] { turns(of_turns, of_parts); });
+    });
     if (access_.params.list.size() != fixed)
       return Status(Code::Internal, k_.kernel.name + ": a proc touches an array it does not declare");
     schedule_.lanes = lanes_;
@@ -66,6 +77,106 @@ class ProcLowering {
     return std::any_of(stmts.begin(), stmts.end(), [](const loop::StmtPtr& s) {
       return s->kind == StmtKind::Fault || s->kind == StmtKind::While || may_fault(s->body) || may_fault(s->orelse);
     });
+  }
+
+  // Whether workers share an instance, and in how many parts. A turn of a phase takes longer than their meeting behind it, or none do.
+  void find_phases() {
+    auto found = nest::phases_of(ctx_, p_);
+    if (!found || !access_.room_for(static_cast<unsigned>(found->shared.size()) + 1)) return;
+    const double turns = std::max(1.0, estimate(found->carried->end) - estimate(found->carried->begin));
+    if (plan_.operations(*found->carried) < kLeastOfPhase * turns * found->inside) return;
+    std::vector<const Stmt*> loops{found->carried};
+    loops.insert(loops.end(), found->shared.begin(), found->shared.end());
+    for (const Stmt* s : loops)
+      if (!access_.loop_of(*s).d) return;
+    // Loops of equal bounds have equal parts, so that what one stores and another one reads is the same worker's.
+    std::map<std::pair<const Expr*, const Expr*>, int64_t> quanta;
+    for (const Stmt* s : found->shared) {
+      const InLanes* how = plan_.of(*s);
+      int64_t& quantum = quanta.emplace(std::pair(s->begin, s->end), nest::kPanel).first->second;
+      quantum = std::lcm(quantum, how ? static_cast<int64_t>(how->lanes) * how->copies : 1);
+    }
+    for (const Stmt* s : found->shared) {
+      const int64_t quantum = quanta.at({s->begin, s->end});
+      shared_[s].quantum = quantum;
+      const Expr* parts = ctx_.max(ctx_.ceildiv(access_.loop_of(*s).d->extent, ctx_.integer(quantum)), ctx_.integer(1));
+      parts_ = parts_ ? ctx_.min(parts_, parts) : parts;
+    }
+    phases_ = std::move(found);
+  }
+
+  const Expr* number_of_turns() {
+    const Expr* inside = ctx_.mul(ctx_.integer(phases_->inside), access_.loop_of(*phases_->carried).d->extent);
+    return ctx_.add(ctx_.integer(phases_->before + phases_->behind), inside);
+  }
+
+  void find_parts(const Range& of) {
+    const Expr* is_last = k_.b.let(ctx_.binary(Op::Eq, of.end, parts_));
+    for (const Stmt* s : phases_->shared) {
+      SharedPart& part = shared_.at(s);
+      const Expr* whole = ctx_.floordiv(access_.loop_of(*s).d->extent, ctx_.integer(part.quantum));
+      const Expr* each = ctx_.ceildiv(whole, parts_);
+      part.begin = k_.b.let(ctx_.min(whole, ctx_.mul(each, of.begin)));
+      part.end = k_.b.let(ctx_.min(whole, ctx_.mul(each, of.end)));
+      part.is_last = is_last;
+    }
+  }
+
+  // The turns and the parts that a tile has of an instance.
+  void turns(const Range& of_turns, const Range& of_parts) {
+    const auto number = [&](uint32_t n) { return ctx_.integer(n); };
+    const nest::Phases& p = *phases_;
+    const Stmt& carried = *p.carried;
+    find_parts(of_parts);
+    common(p_.body);
+    const ProcAccess::Loop bounds = access_.loop_of(carried);
+    const Expr* of_loop = ctx_.mul(number(p.inside), bounds.d->extent);
+    k_.b.with_for(of_turns.begin, of_turns.end, 1, [&](const Expr* turn) {
+      const auto phases = [&](uint32_t begin, uint32_t end, const Expr* which, const Expr* first, const std::vector<loop::StmtPtr>& stmts) {
+        for (uint32_t phase = begin; phase < end; ++phase) {
+          const auto body = [&] { s_.scoped([&] { block_of(stmts, phase); }); };
+          k_.b.with_if(ctx_.binary(Op::Eq, which, ctx_.add(first, number(phase - begin))), body);
+        }
+      };
+      phases(0, p.before, turn, number(0), p_.body);
+      const Expr* at = k_.b.let(ctx_.sub(turn, number(p.before)));
+      const Expr* inside = ctx_.binary(Op::And, ctx_.binary(Op::Le, number(0), at), ctx_.binary(Op::Lt, at, of_loop));
+      k_.b.with_if(inside, [&] {
+        access_.within(carried, bounds, nullptr, [&] {
+          s_.scoped([&] {
+            s_.bind(bounds.d, k_.b.let(ctx_.floordiv(at, number(p.inside))));
+            common(carried.body);
+            phases(p.before, p.before + p.inside, k_.b.let(ctx_.floormod(at, number(p.inside))), number(0), carried.body);
+          });
+        });
+      });
+      phases(p.before + p.inside, p.count(), at, of_loop, p_.body);
+    });
+  }
+
+  bool is_common(const Stmt& s) const { return &s != phases_->carried && !phases_->of.contains(&s) && !phases_->opened.contains(&s); }
+
+  void common(const std::vector<loop::StmtPtr>& stmts) {
+    for (const loop::StmtPtr& s : stmts)
+      if (is_common(*s)) stmt(*s, 1);
+  }
+
+  bool has_phase(const Stmt& s, uint32_t phase) const {
+    const auto of = phases_->of.find(&s);
+    if (of != phases_->of.end()) return of->second == phase;
+    return phases_->opened.contains(&s) && std::any_of(s.body.begin(), s.body.end(), [&](const loop::StmtPtr& x) { return has_phase(*x, phase); });
+  }
+
+  void block_of(const std::vector<loop::StmtPtr>& stmts, uint32_t phase) {
+    for (const loop::StmtPtr& s : stmts) {
+      if (!has_phase(*s, phase)) continue;
+      if (!phases_->opened.contains(s.get())) {
+        stmt(*s, 1);
+        continue;
+      }
+      const Expr* holds = access_.flat(s->cond);
+      k_.b.with_if(flat_value(holds), [&] { s_.scoped([&] { access_.where(holds, [&] { block_of(s->body, phase); }); }); });
+    }
   }
 
   // Checks are emitted anew for each statement: variables change.
@@ -127,11 +238,18 @@ class ProcLowering {
       });
     }
     const InLanes* how = plan_.of(s);
+    const auto shared = shared_.find(&s);
+    const SharedPart* part = phases_ && shared != shared_.end() ? &shared->second : nullptr;
     if (how && access_.room_for(LaneLoop::kDims)) {
       lanes_ = std::max(lanes_, how->lanes);
-      return LaneLoop(s_, k_.b, access_, s, *how, body).run(bounds);
+      return LaneLoop(s_, k_.b, access_, s, *how, body).run(bounds, part);
     }
-    access_.within(s, bounds, nullptr, [&] { s_.with_for(bounds.d, ctx_.integer(0), bounds.d->extent, 1, body); });
+    const Expr *begin = ctx_.integer(0), *end = bounds.d->extent;
+    if (part) {
+      begin = k_.b.let(ctx_.mul(part->begin, ctx_.integer(part->quantum)));
+      end = k_.b.let(ctx_.select(part->is_last, end, ctx_.mul(part->end, ctx_.integer(part->quantum))));
+    }
+    access_.within(s, bounds, nullptr, [&] { s_.with_for(bounds.d, begin, end, 1, body); });
   }
 
   void stmt(const Stmt& s, int depth) {
@@ -171,6 +289,7 @@ class ProcLowering {
     }
   }
 
+  static constexpr double kLeastOfPhase = 2000;  // operations of a phase that workers share
   static constexpr int64_t kTurns = 16;  // of a loop whose length is not known before
 
   const nest::Proc& p_;
@@ -179,6 +298,9 @@ class ProcLowering {
   Body s_;
   ProcAccess access_;
   LanePlan plan_;
+  std::optional<nest::Phases> phases_;  // none: a worker has all of an instance
+  std::unordered_map<const Stmt*, SharedPart> shared_;
+  const Expr* parts_ = nullptr;         // most workers of an instance
   std::unordered_set<const Stmt*> unrolled_;
   unsigned lanes_ = 1;
   schedule::Schedule schedule_{.family = schedule::Family::Proc};

@@ -24,13 +24,13 @@ ProcAccess::ProcAccess(ir::Context& ctx, const nest::Function& f, const nest::Pr
   }
 }
 
-void ProcAccess::place_locals(const Expr* instances, bool interleaved) {
+void ProcAccess::place_locals(const Expr* instances, Locals where) {
   uint32_t workspaces = 0;
-  instances_ = interleaved ? instances : nullptr;
+  instances_ = where == Locals::Interleaved ? instances : nullptr;
   for (const loop::LocalArray& l : p_.locals) {
     Local place;
     place.elements = ctx_.product(l.shape);
-    place.constant = !interleaved && place.elements->is_const() && place.elements->i <= kMaxScratchElements;
+    place.constant = where == Locals::Worker && place.elements->is_const() && place.elements->i <= kMaxScratchElements;
     if (place.constant) {
       place.buffer = static_cast<uint32_t>(scratch.size());
       loop::LocalArray local;

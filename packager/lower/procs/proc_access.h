@@ -16,10 +16,13 @@ class ProcAccess {
  public:
   ProcAccess(ir::Context& ctx, const nest::Function& f, const nest::Proc& p);
 
-  // Arrays of the block: those of constant size are in scratch (`scratch`, numbered behind `params`), the others in a
-  // workspace with one part per instance. `interleaved`: all are in workspaces, element by element those of all instances side
-  // by side, which are neighbouring lanes of a device.
-  void place_locals(const ir::Expr* instances, bool interleaved);
+  // Where arrays of the block lie.
+  enum class Locals {
+    Worker,       // those of constant size in scratch (`scratch`, numbered behind `params`), the others in a workspace with one part per instance
+    Instance,     // all in such workspaces: several workers share an instance
+    Interleaved,  // in workspaces, element by element those of all instances side by side, which are neighbouring lanes of a device
+  };
+  void place_locals(const ir::Expr* instances, Locals place);
   void at_instance(const ir::Expr* number) { instance_ = number; }
 
   const ir::Expr* flat(const ir::Expr* e);

@@ -13,7 +13,7 @@ using loop::Stmt;
 using loop::StmtKind;
 using nest::kPanel;
 
-void LaneLoop::run(const ProcAccess::Loop& bounds) {
+void LaneLoop::run(const ProcAccess::Loop& bounds, const SharedPart* part) {
   v_ = bounds.d;
   lane_ = access_.new_dim("lane", ctx_.integer(how_.lanes));
   for (const auto& [local, how] : how_.facts.joined) {
@@ -22,16 +22,22 @@ void LaneLoop::run(const ProcAccess::Loop& bounds) {
     for (unsigned k = 0; k < how_.copies; ++k) partials.push_back(b_.local(wide(unit)));
   }
   access_.within(loop_, bounds, nullptr, [&] {
-    whole_groups();
-    rest();
+    whole_groups(part);
+    if (part) b_.with_if(part->is_last, [&] { s_.scoped([&] { rest(); }); });
+    else rest();
   });
 }
 
 // Groups of vectors side by side. Of a group that is shorter than a panel the place within the panel is a dim of its own, so
 // that addresses in panels are seen to be neighbours.
-void LaneLoop::whole_groups() {
+void LaneLoop::whole_groups(const SharedPart* part) {
   const int64_t w = how_.lanes, group = w * how_.copies;
-  const Expr* count = ctx_.floordiv(v_->extent, ctx_.integer(group));
+  const Expr *begin = ctx_.integer(0), *count = ctx_.floordiv(v_->extent, ctx_.integer(group)), *end = count;
+  if (part) {  // groups that fill no quantum are the last worker's
+    const Expr* of_quantum = ctx_.integer(part->quantum / group);
+    begin = b_.let(ctx_.mul(part->begin, of_quantum));
+    end = b_.let(ctx_.select(part->is_last, count, ctx_.mul(part->end, of_quantum)));
+  }
   const bool split = how_.panels && group < kPanel;
   const int64_t per_panel = split ? kPanel / group : 1;
   const ir::Dim* outer = access_.new_dim("group", ctx_.ceildiv(count, ctx_.integer(per_panel)));
@@ -42,8 +48,8 @@ void LaneLoop::whole_groups() {
     vectors(at, nullptr);
   };
   const Expr* first = ctx_.mul(ctx_.integer(group * per_panel), ctx_.dim(outer));
-  if (!split) return s_.with_for(outer, ctx_.integer(0), count, 1, [&] { vectors_at(first); });
-  b_.with_for(ctx_.integer(0), count, 1, [&](const Expr* g) {
+  if (!split) return s_.with_for(outer, begin, end, 1, [&] { vectors_at(first); });
+  b_.with_for(begin, end, 1, [&](const Expr* g) {
     s_.scoped([&] {
       s_.bind(outer, b_.let(ctx_.floordiv(g, ctx_.integer(per_panel))));
       s_.bind(inner, b_.let(ctx_.floormod(g, ctx_.integer(per_panel))));

@@ -25,11 +25,13 @@ class LanePlan {
  public:
   LanePlan(ir::Context& ctx, unsigned vector_bytes, const ProcAccess& access, const nest::Proc& p);
   const InLanes* of(const loop::Stmt& loop) const;
+  double operations(const loop::Stmt& loop) const { return costs_.at(&loop); }  // that it takes, roughly
 
  private:
   struct Lanes;  // of the loop that is looked at
   double choose(const std::vector<loop::StmtPtr>& block);
   double choose(const loop::Stmt& s);
+  double choose_for(const loop::Stmt& loop, double one);
   double cost(const std::vector<loop::StmtPtr>& block, const Lanes* in) const;
   double cost(const ir::Expr* e, const Lanes* in) const;
   double access_cost(uint32_t array, const std::vector<const ir::Expr*>& index, const Lanes* in) const;
@@ -40,6 +42,14 @@ class LanePlan {
   const ProcAccess& access_;
   const ir::Expr* aligned_;  // 16*c + l, with the dim l
   std::unordered_map<const loop::Stmt*, InLanes> chosen_;
+  std::unordered_map<const loop::Stmt*, double> costs_;
+};
+
+// The iterations of a shared loop (nest/facts/phases.h) that one worker has: of its whole quanta those from `begin` to `end`, and what fills
+// none if it is the last one.
+struct SharedPart {
+  int64_t quantum = 1;  // a multiple of the iterations that a loop in lanes makes at once
+  const ir::Expr *begin = nullptr, *end = nullptr, *is_last = nullptr;
 };
 
 // Emits one loop in lanes.
@@ -49,7 +59,7 @@ class LaneLoop {
   LaneLoop(Body& body, loop::Builder& b, ProcAccess& access, const loop::Stmt& loop, const InLanes& how,
            std::function<void()> one)
       : s_(body), b_(b), ctx_(body.ctx), access_(access), loop_(loop), how_(how), one_(std::move(one)) {}
-  void run(const ProcAccess::Loop& bounds);
+  void run(const ProcAccess::Loop& bounds, const SharedPart* part = nullptr);
   static constexpr unsigned kDims = 4;  // that a loop in lanes may add
 
  private:
@@ -57,7 +67,7 @@ class LaneLoop {
     std::unordered_map<const ir::Expr*, const ir::Expr*> is;  // the loop's dim, and variables that differ between copies
     const ir::Expr* mask = nullptr;                           // of conditions that vary; null: all lanes
   };
-  void whole_groups();
+  void whole_groups(const SharedPart* part);
   void rest();
   void join_partials();
   void vectors(const std::vector<const ir::Expr*>& at, const ir::Expr* tail);

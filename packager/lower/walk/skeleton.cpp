@@ -47,6 +47,26 @@ void Skeleton::over_tiles(const std::vector<const Expr*>& extents, const std::ve
   });
 }
 
+void Skeleton::over_turns(const std::vector<const Expr*>& extents, const Expr* turns, const Expr* parts,
+                          const std::function<void(const std::vector<const Expr*>&, const Range&, const Range&)>& body) {
+  kernel.tiles = ctx.product(extents);
+  std::vector<const Expr*> counts;
+  for (const Expr* units : {turns, parts}) {
+    kernel.cuts.push_back({ctx.fresh_var({DType::I64, 1}), units, ctx.integer(0), units == turns});
+    counts.push_back(b.let(ctx.ceildiv(units, kernel.cuts.back().chunk)));
+  }
+  counts.insert(counts.begin() + 1, extents.begin(), extents.end());
+  b.with_for(kernel.tile_begin, kernel.tile_end, 1, [&](const Expr* t) {
+    std::vector<const Expr*> at = decoded(t, counts);
+    const auto range = [&](const Expr* chunk_number, size_t cut) {
+      const Expr* begin = b.let(ctx.mul(chunk_number, kernel.cuts[cut].chunk));
+      return Range{begin, b.let(ctx.min(ctx.add(begin, kernel.cuts[cut].chunk), kernel.cuts[cut].units))};
+    };
+    const Range of_turns = range(at.front(), 0), of_parts = range(at.back(), 1);
+    body({at.begin() + 1, at.end() - 1}, of_turns, of_parts);
+  });
+}
+
 void Skeleton::over_blocks(const std::vector<const Expr*>& extents, unsigned block,
                            const std::function<void(const std::vector<const Expr*>& at, const Expr* lane)>& body) {
   kernel.lanes = block;

@@ -48,6 +48,9 @@ struct Skeleton {
   // may be any product.
   void over_tiles(const std::vector<const ir::Expr*>& extents, const std::vector<Axis>& axes,
                   const std::function<void(const std::vector<const ir::Expr*>&, const std::vector<Range>&)>& body);
+  // The same in turns, which workers make together: of a tile they have some of `parts` each (loop::Cut::in_turns).
+  void over_turns(const std::vector<const ir::Expr*>& extents, const ir::Expr* turns, const ir::Expr* parts,
+                  const std::function<void(const std::vector<const ir::Expr*>&, const Range& turns, const Range& parts)>& body);
   // Devices: the points of `extents`, each in a lane of its own, neighbours along the last in neighbouring lanes.
   void over_lanes(const std::vector<const ir::Expr*>& extents, unsigned block, const std::function<void(const std::vector<const ir::Expr*>&)>& body);
   // Devices: a block of lanes for each point of `extents`.

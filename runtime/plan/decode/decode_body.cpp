@@ -111,7 +111,8 @@ Status FunctionDecoder::read_launch(const fbp::Instr& in, Instr& instr) {
   instr.steps = in.steps();
   for (const Symbol s : {instr.work, instr.scratch, instr.operations, instr.read, instr.written, instr.steps})
     if (s != kNoSymbol && !is_integer(s)) return wrong("work, scratch, steps or a figure is not an integer symbol");
-  return read_cuts(in, instr);
+  MLC_RETURN_IF_ERROR(read_cuts(in, instr));
+  return in.turns() ? read_turns(*in.turns(), instr) : ok();
 }
 
 Status FunctionDecoder::read_cuts(const fbp::Instr& in, Instr& instr) const {
@@ -123,6 +124,15 @@ Status FunctionDecoder::read_cuts(const fbp::Instr& in, Instr& instr) const {
     if (!is_integer(cut.units()) || !is_integer(cut.bytes())) return wrong("size of a cut is not an integer symbol");
     instr.cuts.push_back({cut.units(), cut.scalar(), cut.bytes()});
   }
+  return ok();
+}
+
+Status FunctionDecoder::read_turns(const fbp::Turns& in, Instr& instr) const {
+  if (!instr.cuts.empty()) return wrong("turns beside cuts");
+  if (in.scalar() >= instr.scalars.size() || in.part_scalar() >= instr.scalars.size() || in.scalar() == in.part_scalar())
+    return wrong("no scalar of its own for turns and parts");
+  if (!is_integer(in.turns()) || !is_integer(in.parts())) return wrong("number of turns or parts is not an integer symbol");
+  instr.turns = Turns{in.turns(), in.scalar(), in.parts(), in.part_scalar()};
   return ok();
 }
 

@@ -79,6 +79,7 @@ class FunctionDecoder {
   Status read_body();
   Status read_launch(const fbp::Instr& in, Instr& instr);
   Status read_cuts(const fbp::Instr& in, Instr& instr) const;
+  Status read_turns(const fbp::Turns& in, Instr& instr) const;
 
   Status read_steps();
 

@@ -133,8 +133,39 @@ Totals totals_of(const Function& f) {
 // A worker's share of a copy, at least: less is not worth the waking of another.
 constexpr uint64_t kSmallCopy = 16 << 10;
 
+// The tiles of a launch in turns, each as a whole, or of every turn the chunks that workers have of all of them, whichever takes less
+// time; so many turns are steps of their own then, none is 1.
+Status cut_turns(const Function& f, const Instr& in, const Work& work, unsigned workers, uint32_t turns_left, Executor::Binding& b, BoundInstr& s, Chunks& chunks, uint32_t& turns) {
+  const int64_t all = b.symbols[in.turns->turns], parts = b.symbols[in.turns->parts];
+  if (all < 0 || parts < 0 || static_cast<uint64_t>(parts) > kMaxUnits) return bad(f, "number of turns or parts of {} is out of range", {in.name});
+  int tries = 1;
+  chunks = choose_chunks(work, workers, tries);
+  const double nanoseconds = work.nanoseconds.value_or(static_cast<double>(all) * kLeastNanoseconds);
+  if (workers > 1 && all > 1 && static_cast<uint64_t>(all) <= turns_left) {
+    Work turn = work;
+    turn.axes[turn.num_axes++] = {static_cast<uint64_t>(parts), 0};
+    turn.nanoseconds = nanoseconds / static_cast<double>(all);
+    const Chunks shared = choose_chunks(turn, workers, tries = 64);
+    const auto largest_share = [&](const Chunks& c, double of_tile) {
+      return nanoseconds / static_cast<double>(std::max<uint64_t>(work.tiles, 1)) * of_tile * static_cast<double>((c.tiles + c.shares - 1) / c.shares);
+    };
+    const double of_tile = parts > 0 ? static_cast<double>(shared.of[0]) / static_cast<double>(parts) : 1;
+    const bool fits = shared.tiles * static_cast<uint64_t>(all) <= INT32_MAX;  // both below 2^31
+    if (fits && largest_share(shared, of_tile) + static_cast<double>(all) * kMeetingNanoseconds < largest_share(chunks, 1)) {
+      chunks = shared;
+      turns = static_cast<uint32_t>(all);
+      b.scalars[s.scalars + in.turns->scalar] = 1;
+      b.scalars[s.scalars + in.turns->part_scalar] = static_cast<int64_t>(shared.of[0]);
+      return ok();
+    }
+  }
+  // Chunks of all turns and parts; of none there is no tile.
+  if (all == 0 || parts == 0) chunks.tiles = 0;
+  return ok();
+}
+
 // The tiles of a launch, and how many workers share them; puts its chunks where its kernel reads them.
-Status cut_launch(const Function& f, const Instr& in, unsigned workers, int& tries, Executor::Binding& b, BoundInstr& s, Turn& turn) {
+Status cut_launch(const Function& f, const Instr& in, unsigned workers, int& tries, Executor::Binding& b, BoundInstr& s, Turn& turn, uint32_t turns_left, uint32_t& turns) {
   const int64_t tiles = b.symbols[in.tiles];
   if (tiles < 0 || tiles > INT32_MAX) return bad(f, "number of tiles of {} is out of range", {in.name});
   Work work{static_cast<uint64_t>(tiles), {}, 0, std::nullopt};
@@ -144,14 +175,16 @@ Status cut_launch(const Function& f, const Instr& in, unsigned workers, int& tri
     work.axes[work.num_axes++] = {static_cast<uint64_t>(units), static_cast<double>(b.symbols[cut.bytes])};
   }
   if (in.work != kNoSymbol) work.nanoseconds = static_cast<double>(b.symbols[in.work]);
-  const Chunks chunks = choose_chunks(work, workers, tries);
+  Chunks chunks;
+  if (in.turns) MLC_RETURN_IF_ERROR(cut_turns(f, in, work, workers, turns_left, b, s, chunks, turns));
+  else chunks = choose_chunks(work, workers, tries);
   for (size_t k = 0; k < in.cuts.size(); ++k) b.scalars[s.scalars + in.cuts[k].scalar] = static_cast<int64_t>(chunks.of[k]);
   s.tiles = static_cast<uint32_t>(chunks.tiles);
   turn.shares = chunks.shares;
   return ok();
 }
 
-Status resolve_steps(const Function& f, unsigned workers, Executor::Binding& b) {
+Status resolve_steps(const Function& f, unsigned workers, uint32_t turns_left, Executor::Binding& b) {
   const Totals totals = totals_of(f);
   b.steps.reserve(f.body.size());
   b.turns.reserve(f.body.size());
@@ -160,10 +193,13 @@ Status resolve_steps(const Function& f, unsigned workers, Executor::Binding& b) 
   b.scalars.reserve(totals.scalars);
   b.shares = 1;
   int tries = kTriesOfBinding;
+  std::vector<uint32_t> first(1, 0);  // step of each instruction; one more
   for (const Instr& in : f.body) {
     BoundInstr s;
     s.op = in.op;
-    Turn turn{in.after, 1};
+    s.instr = static_cast<uint32_t>(first.size() - 1);
+    Turn turn{first[in.after], 1};
+    uint32_t turns = 1;
     s.fill = in.fill;
     s.kernel = in.kernel;
     s.operands = static_cast<uint32_t>(b.operand_buffers.size());
@@ -181,12 +217,22 @@ Status resolve_steps(const Function& f, unsigned workers, Executor::Binding& b) 
       if (b.symbols[in.scratch] < 0) return bad(f, "scratch of {} is negative", {in.name});
       s.scratch_bytes = static_cast<uint64_t>(b.symbols[in.scratch]);
     }
-    if (in.op == InstrOp::Launch) MLC_RETURN_IF_ERROR(cut_launch(f, in, workers, tries, b, s, turn));
+    if (in.op == InstrOp::Launch) MLC_RETURN_IF_ERROR(cut_launch(f, in, workers, tries, b, s, turn, turns_left, turns));
     else turn.shares = static_cast<uint32_t>(std::clamp<uint64_t>(b.buffer_bytes[in.buffers[0]] / kSmallCopy, 1, workers));
     if (in.op == InstrOp::Copy) MLC_RETURN_IF_ERROR(check_copy(f, b, in.buffers[0], in.buffers[1]));
     b.shares = std::max(b.shares, turn.shares);
-    b.steps.push_back(s);
-    b.turns.push_back(turn);
+    if (turns > 1) {
+      turns_left -= turns;
+      b.steps.reserve(b.steps.size() + turns + f.body.size() - first.size());
+      b.turns.reserve(b.steps.capacity());
+    }
+    for (uint32_t t = 0; t < turns; ++t) {
+      b.steps.push_back(s);
+      b.turns.push_back(turn);
+      s.first_tile += s.tiles;
+      turn.after = static_cast<uint32_t>(b.steps.size());
+    }
+    first.push_back(static_cast<uint32_t>(b.steps.size()));
   }
   b.pointers.resize(b.operand_buffers.size());
   return ok();
@@ -206,6 +252,7 @@ void Executor::Binding::clear() {
   input_patches.clear();
   output_patches.clear();
   pace = {};
+  turns_charge = {};
   placed.reset();
   arena_bytes = scratch_bytes = 0;
   generation = ~uint64_t{0};
@@ -220,15 +267,15 @@ uint64_t binding_bytes(const Function& f) {
   // Every factor is below 200, every count below 2^32: no overflow. Vectors that grow item by item have up to twice the room.
   const uint64_t numbers = key + f.num_symbols + extents + 2 * f.buffers.size() + f.inputs.size() + f.outputs.size();
   return sizeof(B) + 2 * sizeof(int64_t) * numbers + f.outputs.size() * sizeof(std::vector<int64_t>) +
-         2 * f.buffers.size() * sizeof(B::StateUse) + f.body.size() * (sizeof(BoundInstr) + sizeof(Turn)) +
+         2 * f.buffers.size() * sizeof(B::StateUse) + f.body.size() * kStepBytes +
          t.operands * (sizeof(uint32_t) + sizeof(void*) + sizeof(uint64_t) + 2 * sizeof(B::Patch)) +
          t.scalars * sizeof(int64_t);
 }
 
-Status resolve(const Function& f, unsigned workers, Executor::Binding& b) {
+Status resolve(const Function& f, unsigned workers, uint32_t most_turns, Executor::Binding& b) {
   MLC_RETURN_IF_ERROR(resolve_ports(f, b));
   MLC_RETURN_IF_ERROR(resolve_buffers(f, b));
-  return resolve_steps(f, workers, b);
+  return resolve_steps(f, workers, most_turns, b);
 }
 
 void place(const Function& f, Executor::Binding& b, std::byte* arena, std::span<const AlignedBlock> states,

@@ -14,18 +14,23 @@
 
 namespace mlc::exec {
 
+// Turns of launches (plan.h) that one binding has as steps of their own: where there are more, workers share tiles whole.
+constexpr uint32_t kMostBoundTurns = 1 << 14;
 constexpr uint64_t kMovedPiece = 1 << 20;  // bytes that are copied or filled between two looks at the meter
 
-// One instruction, with its operands as ranges of the binding's arrays.
+// One instruction, or a turn of one that workers make together, with its operands as ranges of the binding's arrays.
 struct BoundInstr {
   InstrOp op = InstrOp::None;
   uint8_t fill = 0;
+  uint32_t instr = 0;  // of the function's body
   uint32_t kernel = 0;
-  uint32_t tiles = 0;
+  uint32_t first_tile = 0, tiles = 0;
   uint32_t operands = 0;  // first of `pointers` and `lengths`
   uint32_t scalars = 0;
   uint64_t scratch_bytes = 0;  // that each worker passes to the kernel
 };
+
+constexpr uint64_t kStepBytes = sizeof(BoundInstr) + sizeof(Turn);
 
 struct Executor::Binding {
   struct Patch {  // an operand whose address is known only at the run
@@ -48,7 +53,7 @@ struct Executor::Binding {
   std::vector<uint64_t> input_bytes, output_bytes;
   std::vector<std::vector<int64_t>> output_shapes;
   std::vector<StateUse> states;
-  std::vector<BoundInstr> steps;
+  std::vector<BoundInstr> steps;          // in the order of the instructions
   std::vector<Turn> turns;                // of the steps
   std::vector<uint32_t> operand_buffers;  // the buffer behind each operand
   std::vector<void*> pointers;
@@ -59,7 +64,8 @@ struct Executor::Binding {
   uint64_t generation = ~uint64_t{0};  // of the memory that `pointers` points into
   uint32_t shares = 1;                 // the most of any step: one worker does all of it where this is 1
   Pace pace;                           // of its runs
-  Charge charge;                       // for all of this
+  Charge charge;                       // for all of this, but
+  Charge turns_charge;                 // for the turns that are steps
 
   void clear();  // keeps what memory it can
 };
@@ -78,8 +84,8 @@ struct Executor::FunctionState {
 // Bytes that a binding of this function takes: the same whatever the shapes are.
 uint64_t binding_bytes(const Function& f);
 // Turns symbols into sizes and steps for this number of workers and checks every range against what it must lie in. `b.symbols` is
-// filled.
-Status resolve(const Function& f, unsigned workers, Executor::Binding& b);
+// filled. No more than `most_turns` turns are steps of their own, with one worker none.
+Status resolve(const Function& f, unsigned workers, uint32_t most_turns, Executor::Binding& b);
 // Sets the addresses of everything but inputs and outputs.
 void place(const Function& f, Executor::Binding& b, std::byte* arena, std::span<const AlignedBlock> states,
            std::span<const std::byte* const> constants);

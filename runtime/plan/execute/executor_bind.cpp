@@ -32,7 +32,10 @@ Status Executor::fill_binding(uint32_t function, std::span<const InputArg> input
   out.key.insert(out.key.end(), elements_.begin(), elements_.end());
   MLC_RETURN_IF_ERROR(evaluate_shapes(f, shapes, elements_, out.symbols));
   if (f.is_program()) return ok();
-  MLC_RETURN_IF_ERROR(resolve(f, team_.workers(), out));
+  const uint64_t turns = std::min<uint64_t>(kMostBoundTurns, budget_->available() / kStepBytes);
+  MLC_RETURN_IF_ERROR(resolve(f, runner_ ? 1 : team_.workers(), static_cast<uint32_t>(turns), out));
+  if (out.steps.size() > f.body.size())
+    MLC_RETURN_IF_ERROR(Charge::take(*budget_, "turns for these shapes", (out.steps.size() - f.body.size()) * kStepBytes, out.turns_charge));
   for (BoundInstr& s : out.steps) {
     if (s.op != InstrOp::Launch) continue;
     const auto all = checked_add(s.scratch_bytes, module_ ? module_->scratch_bytes(s.kernel) : 0);

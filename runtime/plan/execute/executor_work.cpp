@@ -53,26 +53,26 @@ struct Executor::Run {
   std::atomic<uint32_t> fault_at{0};
 
   bool stopped() { return fault.load(std::memory_order_relaxed) != 0 || !executor.meter_.poll(); }
-  void fail(int32_t code, uint32_t step) {
+  void fail(int32_t code, uint32_t instr) {
     int32_t none = 0;
-    if (fault.compare_exchange_strong(none, code)) fault_at.store(step);
+    if (fault.compare_exchange_strong(none, code)) fault_at.store(instr);
   }
   // The part that a range has of an instruction, on the thread of this number. False: the run ends.
   bool execute(uint32_t range, uint32_t step, unsigned thread);
   // Every part of every instruction, on the thread of the caller.
   void alone();
-  void launch(const BoundInstr& s, const Turn& turn, uint32_t range, uint32_t step, const MlrunLaunch& launch);
+  void launch(const BoundInstr& s, const Turn& turn, uint32_t range, const MlrunLaunch& launch);
   void move(const BoundInstr& s, const Turn& turn, uint32_t range, const MlrunLaunch& launch);
 };
 
 bool Executor::Run::execute(uint32_t range, uint32_t step, unsigned thread) {
   if (stopped()) return false;
-  Moments* const moments = executor.profiling_ ? state.profile.of(range) + step : nullptr;
-  if (moments) moments->begin = now_ns();
   const BoundInstr& s = binding.steps[step];
+  Moments* const moments = executor.profiling_ ? state.profile.of(range) + s.instr : nullptr;
+  if (moments && s.first_tile == 0) moments->begin = now_ns();
   const MlrunLaunch arguments{binding.pointers.data() + s.operands, binding.lengths.data() + s.operands, binding.scalars.data() + s.scalars,
                               executor.scratch_[thread].data(), thread, workers};
-  if (s.op == InstrOp::Launch) launch(s, binding.turns[step], range, step, arguments);
+  if (s.op == InstrOp::Launch) launch(s, binding.turns[step], range, arguments);
   else if (s.op != InstrOp::None) move(s, binding.turns[step], range, arguments);
   if (moments) moments->done = now_ns();
   return true;
@@ -85,16 +85,16 @@ void Executor::Run::alone() {
 }
 
 // The tiles of a range.
-void Executor::Run::launch(const BoundInstr& s, const Turn& turn, uint32_t range, uint32_t step, const MlrunLaunch& launch) {
+void Executor::Run::launch(const BoundInstr& s, const Turn& turn, uint32_t range, const MlrunLaunch& launch) {
   const auto [begin, end] = share_of(s.tiles, range, turn.shares);
   if (begin >= end) return;
   if constexpr (kAddressSanitizer) {
     const AlignedBlock& scratch = executor.scratch_[launch.worker];
     expose(scratch.data(), s.scratch_bytes, scratch.size());
   }
-  const int32_t answer = executor.module_->run(s.kernel, launch, static_cast<uint32_t>(begin), static_cast<uint32_t>(end),
+  const int32_t answer = executor.module_->run(s.kernel, launch, s.first_tile + static_cast<uint32_t>(begin), s.first_tile + static_cast<uint32_t>(end),
                                                executor.meter_);
-  if (answer != MLRUN_FAULT_NONE && answer != kRunStopped) fail(answer, step);
+  if (answer != MLRUN_FAULT_NONE && answer != kRunStopped) fail(answer, s.instr);
 }
 
 // A range's part of a copy or fill: whole cache lines, so that no line is written by two.

@@ -65,7 +65,8 @@ void SegmentProfile::end(const Function& f, const Executor::Binding& binding, un
       if (r == 0) rows_[i].ns += m.left - m.begin;
     }
   }
-  for (size_t i = 0; i < rows_.size(); ++i) rows_[i].figures = figures_of(f.body[i], binding.steps[i], binding.turns[i], binding);
+  for (size_t k = 0; k < binding.steps.size(); ++k)
+    rows_[binding.steps[k].instr].figures = figures_of(f.body[binding.steps[k].instr], binding.steps[k], binding.turns[k], binding);
   ++runs_;
 }
 

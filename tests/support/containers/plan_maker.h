@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ struct PlanMaker {
   struct CutSpec {
     uint32_t units, scalar, bytes;
   };
+  struct TurnsSpec {
+    uint32_t turns, scalar, parts, part_scalar;
+  };
   struct InstrSpec {
     fbp::InstrOp op = fbp::InstrOp_Launch;
     uint32_t index = 0;
@@ -38,6 +42,7 @@ struct PlanMaker {
     uint32_t operations = UINT32_MAX, read = UINT32_MAX, written = UINT32_MAX;
     bool of_bytes = false;
     uint32_t steps = UINT32_MAX;
+    std::optional<TurnsSpec> turns = {};
   };
   struct BufferSpec {
     fbp::BufferKind kind;
@@ -90,9 +95,10 @@ struct PlanMaker {
     for (const auto& i : body) {
       std::vector<flatbuffers::Offset<fbp::Cut>> cuts;
       for (const CutSpec& c : i.cuts) cuts.push_back(fbp::CreateCut(b, c.units, c.scalar, c.bytes));
+      const auto turns = i.turns ? fbp::CreateTurns(b, i.turns->turns, i.turns->scalar, i.turns->parts, i.turns->part_scalar) : 0;
       is.push_back(fbp::CreateInstr(b, i.op, i.index, b.CreateVector(i.buffers), b.CreateVector(i.scalars), i.tiles,
                                     b.CreateVector(cuts), i.work, i.after, i.imm, b.CreateString(i.name), i.scratch, i.operations, i.read,
-                                    i.written, i.of_bytes, i.steps));
+                                    i.written, i.of_bytes, i.steps, turns));
     }
     const auto f = fbp::CreateFunction(
         b, b.CreateString(name), static_cast<uint32_t>(static_cast<int>(symbols.size()) + extra_symbols),

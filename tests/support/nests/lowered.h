@@ -140,12 +140,15 @@ inline Lowered run_kernels(const nest::Function& f, const Kernels& all, const st
         w.resize(static_cast<size_t>(extent_value(p.elements, symbols)) * bytes_of(p.dtype), std::byte{0xEE});
         run.buffers.emplace_back(w);
       }
+      const bool in_turns = parts > 1 && !k.cuts.empty() && k.cuts[0].in_turns;
       for (const loop::Cut& cut : k.cuts)
-        run.chunks.push_back(std::max<int64_t>(1, (extent_value(cut.units, symbols) + parts - 1) / parts));
-      const int64_t tiles = loop::divide(k, run).value().tiles, half = tiles / 2;
-      for (auto [begin, end] : {std::pair{half, tiles}, std::pair{int64_t{0}, half}}) {
-        run.tile_begin = begin;
-        run.tile_end = end;
+        run.chunks.push_back(in_turns && cut.in_turns ? 1 : std::max<int64_t>(1, (extent_value(cut.units, symbols) + parts - 1) / parts));
+      // Turn by turn, the last tiles of each first.
+      const int64_t turns = in_turns ? std::max<int64_t>(1, extent_value(k.cuts[0].units, symbols)) : 1, tiles = loop::divide(k, run).value().tiles / turns;
+      for (int64_t turn = 0; turn < 2 * turns; ++turn) {
+        const int64_t first = turn / 2 * tiles, half = first + tiles / 2;
+        run.tile_begin = turn % 2 ? first : half;
+        run.tile_end = turn % 2 ? half : first + tiles;
         auto r = runner(k, run);
         CAPTURE(k.schedule);
         REQUIRE_MESSAGE(r.ok(), (r.ok() ? "" : r.status().text() + "\n" + loop::to_string(k)));

@@ -117,6 +117,11 @@ TEST_CASE("each rule of a plan is enforced") {
   says("no scalar of its own", [](M& m) { m.body[0].cuts = {{3, 0, 0}, {3, 0, 0}}; });
   says("size of a cut", [](M& m) { m.body[0].cuts = {{1000, 0, 0}}; });
   says("size of a cut", [](M& m) { m.body[0].cuts = {{3, 0, 1000}}; });
+  says("turns beside cuts", [](M& m) { m.body[0].cuts = {{3, 0, 0}}, m.body[0].turns = {3, 0, 3, 0}; });
+  says("no scalar of its own for turns", [](M& m) { m.body[0].turns = {3, 0, 3, 0}; });
+  says("no scalar of its own for turns", [](M& m) { m.body[0].turns = {3, 0, 3, 1}; });
+  says("number of turns or parts", [](M& m) { m.body[0].scalars = {3, 3}, m.body[0].turns = {1000, 0, 3, 1}; });
+  says("number of turns or parts", [](M& m) { m.body[0].scalars = {3, 3}, m.body[0].turns = {3, 0, 1000, 1}; });
   says("too many cuts", [](M& m) {
     m.body[0].scalars.assign(4, 3);
     m.body[0].cuts = {{3, 0, 0}, {3, 1, 0}, {3, 2, 0}, {3, 3, 0}};

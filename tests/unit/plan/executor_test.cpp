@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <fstream>
@@ -563,6 +564,87 @@ TEST_CASE("every point of a launch that is cut is done once, by any number of wo
   }
 }
 
+namespace {
+
+// Tile t has cells x[t, ..], one for each part. A turn makes every cell of y out of all cells of the turn before.
+struct TurnsModule final : KernelModule {
+  int64_t tiles = 0;
+  mutable std::atomic<uint64_t> calls{0};
+  uint32_t num_kernels() const override { return 1; }
+  uint64_t scratch_bytes(uint32_t) const override { return 0; }
+  Status accepts(uint32_t, const LaunchForm&) const override { return ok(); }
+  int32_t run(uint32_t, const MlrunLaunch& l, uint32_t begin, uint32_t end, WorkMeter&) const override {
+    ++calls;
+    const auto* x = static_cast<const float*>(l.buffers[0]);
+    auto* y = static_cast<float*>(l.buffers[1]);
+    const int64_t turns = l.scalars[0], parts = l.scalars[1], of_turns = l.scalars[2], of_parts = l.scalars[3];
+    const int64_t chunks = (parts + of_parts - 1) / of_parts;
+    for (int64_t number = begin; number < end; ++number) {
+      const int64_t chunk = number % chunks, tile = number / chunks % tiles, first = number / chunks / tiles * of_turns;
+      for (int64_t t = first; t < std::min(first + of_turns, turns); ++t)
+        for (int64_t p = chunk * of_parts; p < std::min((chunk + 1) * of_parts, parts); ++p) {
+          float sum = static_cast<float>(p + t);
+          for (int64_t q = 0; q < parts; ++q) sum += t ? y[((t - 1) * tiles + tile) * parts + q] : x[tile * parts + q];
+          y[(t * tiles + tile) * parts + p] = std::fmod(sum, 251.0f);
+        }
+    }
+    return 0;
+  }
+};
+
+PlanMaker turns_plan() {
+  PlanMaker m;
+  const uint32_t four = m.constant(4), tiles = m.dim(0, 0), parts = m.dim(0, 1), turns = m.dim(1, 0), work = m.dim(2, 0);
+  const uint32_t cells = m.op(fbp::SymbolOp_Mul, tiles, parts), bytes = m.op(fbp::SymbolOp_Mul, cells, four);
+  const uint32_t x = m.buffer(fbp::BufferKind_Input, DType::F32, 0, bytes);
+  const uint32_t u = m.buffer(fbp::BufferKind_Input, DType::U8, 1, turns), v = m.buffer(fbp::BufferKind_Input, DType::U8, 2, work);
+  const uint32_t y = m.buffer(fbp::BufferKind_Output, DType::F32, 0, m.op(fbp::SymbolOp_Mul, bytes, turns));
+  m.arena_bytes = m.constant(0);
+  m.inputs = {{"x", DType::F32, x, {tiles, parts}}, {"turns", DType::U8, u, {turns}}, {"work", DType::U8, v, {work}}};
+  m.outputs = {{"y", DType::F32, y, {turns, tiles, parts}}};
+  m.body.push_back({fbp::InstrOp_Fill, 0, {y}});
+  m.body.push_back({fbp::InstrOp_Launch, 0, {x, y}, {turns, parts, turns, parts}, tiles, {}, m.op(fbp::SymbolOp_Mul, work, m.constant(1000))});
+  m.body.back().turns = {turns, 2, parts, 3};
+  m.body.push_back({fbp::InstrOp_Copy, 0, {y, y}});
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("workers make the turns of a launch together, or tiles as a whole where that takes less: the same answer") {
+  const Plan plan = decode_plan(turns_plan().bytes(), {1, {}}).value();
+  struct Shape { int64_t tiles, parts, turns; };
+  for (auto [tiles, parts, turns] : {Shape{1, 40, 9}, {1, 1, 5}, {2, 7, 30}, {3, 64, 4}, {5, 3, 1}, {0, 4, 4}, {2, 0, 3}, {2, 3, 0}, {1, 8, 16385}}) {
+    std::vector<float> expected;
+    for (unsigned workers : {1u, 2u, 3u, 7u})
+      for (int64_t work : {1, 200}) {
+        PoolOptions o;
+        o.workers = workers;
+        const auto pool = WorkerPool::create(o).value();
+        TurnsModule module;
+        module.tiles = tiles;
+        FakeConstants constants;
+        const auto executor = std::move(Executor::create(plan, module, constants, *pool, {})).value();
+        std::vector<float> values;
+        for (int64_t i = 0; i < tiles * parts; ++i) values.push_back(static_cast<float>(i % 13));
+        values.push_back(0);
+        const std::vector<uint8_t> none(static_cast<size_t>(std::max(turns, work)));
+        const std::vector<int64_t> shapes[] = {{tiles, parts}, {turns}, {work}};
+        const InputArg in[] = {{DType::F32, shapes[0], values.data(), static_cast<uint64_t>(tiles * parts * 4)},
+                               {DType::U8, shapes[1], none.data(), static_cast<uint64_t>(turns)}, {DType::U8, shapes[2], none.data(), static_cast<uint64_t>(work)}};
+        OutputArg out;
+        const Status s = executor->run(0, in, {&out, 1});
+        REQUIRE_MESSAGE(s.ok(), s.text());
+        const auto* y = static_cast<const float*>(out.data);
+        const std::vector<float> got(y, y + tiles * parts * turns);
+        if (workers == 1) expected = got;
+        CHECK_MESSAGE(got == expected, tiles << " tiles, " << parts << " parts, " << turns << " turns, " << workers << " workers, work " << work);
+        const bool is_shared = workers > 1 && tiles == 1 && parts > 1 && turns > 1 && turns <= 16384 && work == 200;
+        if (tiles <= 1) CHECK_MESSAGE((module.calls > workers) == is_shared, module.calls.load() << " calls, " << tiles << " tiles, " << parts << " parts, " << turns << " turns, " << workers << " workers, work " << work);
+      }
+  }
+}
+
 TEST_CASE("units that are no count are refused when shapes are bound") {
   for (int64_t units : {int64_t{-1}, (int64_t{1} << 53) + 1, INT64_MIN}) {
     PlanMaker m = PlanMaker::two_steps();
@@ -573,6 +655,22 @@ TEST_CASE("units that are no count are refused when shapes are bound") {
     const Status s = rig.run(iota(30), {10, 3}, out);
     CHECK(s.code == Code::Malformed);
     CHECK(s.message.find("units") != std::string::npos);
+  }
+  for (int64_t parts : {int64_t{-1}, (int64_t{1} << 53) + 1}) {
+    PlanMaker m = turns_plan();
+    m.body[1].turns->parts = m.constant(parts);
+    const Plan plan = decode_plan(m.bytes(), {1, {}}).value();
+    const auto pool = WorkerPool::create({}).value();
+    const TurnsModule module;
+    const FakeConstants constants;
+    const auto executor = std::move(Executor::create(plan, module, constants, *pool, {})).value();
+    const std::vector<int64_t> shapes[] = {{1, 1}, {1}};
+    const float none = 0;
+    const InputArg in[] = {{DType::F32, shapes[0], &none, 4}, {DType::U8, shapes[1], &none, 1}, {DType::U8, shapes[1], &none, 1}};
+    OutputArg out;
+    const Status s = executor->run(0, in, {&out, 1});
+    CHECK(s.code == Code::Malformed);
+    CHECK(s.message.find("turns or parts") != std::string::npos);
   }
 }
 

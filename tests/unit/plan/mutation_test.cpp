@@ -37,6 +37,8 @@ PlanMaker everything() {
   m.body.push_back({fbp::InstrOp_Copy, 0, {work, weights}, {}, 0});
   m.body.push_back({fbp::InstrOp_Launch, 2, {state, work}, {root, half}, root, {{hundred, 1, half}, {root, 0, zero}}, half, false});
   m.body.push_back({fbp::InstrOp_Launch, 3, {work, state, 0}, {}, zero});
+  m.body.push_back({fbp::InstrOp_Launch, 2, {state, work}, {root, half}, root, {}, hundred});
+  m.body.back().turns = {hundred, 1, half, 0};
   m.body.push_back({fbp::InstrOp_Fill, 0, {work}, {}, 0, {}, UINT32_MAX, UINT32_MAX, 0x7f});
   return m;
 }
@@ -84,6 +86,7 @@ TEST_CASE("plans with any values anywhere are refused or run within their buffer
         case 10: m.body[any(m.body.size())].tiles = symbol(); break;
         case 11: (any(2) ? m.body[any(m.body.size())].work : m.body[any(m.body.size())].scratch) = symbol(); m.body[any(m.body.size())].read = symbol(); break;
         case 12: {
+          if (any(3) == 0) m.body[5].turns = {symbol(), any(3), symbol(), any(3)};
           auto& cuts = m.body[3].cuts;
           cuts[any(2)] = {symbol(), any(3), symbol()};
           break;

@@ -52,6 +52,10 @@ bool same(const exec::Function& a, const exec::Function& b) {
          all(a.outputs, b.outputs, [](const exec::Port& x, const exec::Port& y) { return same(x, y); }) &&
          all(a.body, b.body, [&](const exec::Instr& x, const exec::Instr& y) {
            const auto same_cut = [](const exec::Cut& c, const exec::Cut& d) { return c.units == d.units && c.scalar == d.scalar && c.bytes == d.bytes; };
+           const auto same_turns = [](const exec::Turns& s, const exec::Turns& t) {
+             return s.turns == t.turns && s.scalar == t.scalar && s.parts == t.parts && s.part_scalar == t.part_scalar;
+           };
+           if (x.turns.has_value() != y.turns.has_value() || (x.turns && !same_turns(*x.turns, *y.turns))) return false;
            return all(x.cuts, y.cuts, same_cut) && x.op == y.op && x.kernel == y.kernel && x.buffers == y.buffers && x.scalars == y.scalars &&
                   (x.op != exec::InstrOp::Launch || x.tiles == y.tiles) && x.work == y.work && x.scratch == y.scratch &&
                   x.operations == y.operations && x.read == y.read && x.written == y.written && x.of_bytes == y.of_bytes && x.steps == y.steps && x.after == y.after &&

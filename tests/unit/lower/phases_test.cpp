@@ -1,0 +1,149 @@
+// Recurrences that several workers make together, turn by turn: the same to the last bit as by one worker, and what the nest says.
+#include "packager/nest/facts/phases.h"
+
+#include <algorithm>
+#include <array>
+
+#include "tests/support/nests/lowered.h"
+#include "tests/text/nest_text.h"
+
+using namespace mlc;
+
+namespace {
+
+// A proc over %0 "x" [9, h], %1 "w" [h, h], %2 "y" [9, h], with locals of h elements, around these statements of its loop #1 from 0 to 9.
+std::string recurrence(const std::string& h, const std::string& statements) {
+  std::string text = "function \"f\"\n";
+  if (h == "$h") text += "sym $h 0 1000 multiple 1\n";
+  text += "array %0 \"x\" input f32 [9, " + h + "]\narray %1 \"w\" input f32 [" + h + ", " + h + "]\narray %2 \"y\" temp f32 [9, " + h + "]\n" +
+          "array %3 \"z\" temp f32 [" + h + "]\ninputs %0 %1\noutputs %2 %3\nproc \"net\" () reads %0 %1 writes %2 %3 {\n";
+  for (const char* local : {"%16777216 \"a\"", "%16777217 \"b\"", "%16777218 \"c\""}) text += std::string("  alloc ") + local + " f32 [" + h + "]\n";
+  text += "  for #0 in 0 to " + h + " step 1 {\n    store %16777216[#0] = %0[0, #0]\n    store %16777217[#0] = 0.5\n    store %16777218[#0] = 0.25\n  }\n";
+  text += "  for #1 in 0 to 9 step 1 {\n" + statements + "  }\n";
+  return text + "  for #2 in 0 to " + h + " step 1 {\n    store %3[#2] = %16777216[#2]\n  }\n}\n";
+}
+
+// Statements of that loop. Locals are a, b, c; variables from `var` on are free.
+class Statements {
+ public:
+  Statements(const std::string& h, int var) : h_(h), var_(var) {}
+  std::string product(int to, int from, double scale = 0.01) {
+    const std::string v = name(), sum = name(), j = name();
+    return each(v, "local " + sum + ": f32 = 0.0\n for " + j + " in 0 to " + h_ + " step 1 {\n " + sum + " = " + sum + " + %1?[" + v + ", " + j + "] * " + local(from) +
+                       "?[" + j + "]\n }\n store " + local(to) + "[" + v + "] = " + sum + " * " + std::to_string(scale) + "\n");
+  }
+  std::string update(int to, int from) {
+    const std::string v = name();
+    return each(v, "store " + local(to) + "[" + v + "] = " + local(from) + "?[" + v + "] * 0.5 + %0?[#1, " + v + "]\n");
+  }
+  std::string turned(int to, int from) {
+    const std::string v = name();
+    return each(v, "store " + local(to) + "[" + v + "] = " + local(from) + "?[" + h_ + " - 1 - " + v + "]\n");
+  }
+  std::string out(int from) {
+    const std::string v = name();
+    return each(v, "store %2[#1, " + v + "] = " + local(from) + "?[" + v + "]\n");
+  }
+  static std::string when(int turn, const std::string& then, const std::string& otherwise = "") {
+    return "if #1 < " + std::to_string(turn) + " {\n" + then + (otherwise.empty() ? "}\n" : "} else {\n" + otherwise + "}\n");
+  }
+  static std::string local(int k) { return "%" + std::to_string(16777216 + k); }
+
+ private:
+  std::string name() { return "#" + std::to_string(var_++); }
+  std::string each(const std::string& v, const std::string& body) const { return "for " + v + " in 0 to " + h_ + " step 1 {\n " + body + "}\n"; }
+  std::string h_;
+  int var_;
+};
+
+nest::Function parsed(ir::Context& ctx, const std::string& text) {
+  auto f = nest::parse(ctx, text);
+  REQUIRE_MESSAGE(f.ok(), (f.ok() ? std::string() : f.status().text() + "\n" + text));
+  return std::move(*f);
+}
+
+std::optional<nest::Phases> phases(const std::string& statements) {
+  ir::Context ctx;
+  const nest::Function f = parsed(ctx, recurrence("200", statements));
+  return nest::phases_of(ctx, *f.body[0].proc);
+}
+
+// Whether workers share it. Answers of any number of these are equal. `h`: of the run, where it is free.
+bool check(const std::string& text, const char* target, int64_t h) {
+  ir::Context ctx;
+  const nest::Function f = parsed(ctx, text);
+  test::Symbols symbols;
+  if (const ir::Expr* extent = f.arrays[0].shape[1]; extent->op == ir::Op::Sym) symbols[extent->sym] = h;
+  CAPTURE(text);
+  CAPTURE(target);
+  const targets::Target& t = *targets::find_target(target);
+  const auto kernels = test::lower_all(ctx, f, t, test::test_math);
+  test::check_kernels(f, kernels, t, symbols, 1, 2e-5);
+  std::mt19937 rng(3);
+  std::vector<nest::Tensor> inputs;
+  for (uint32_t a : f.inputs) inputs.push_back(test::random_tensor(rng, f.arrays[a].dtype, test::shape_of(f.arrays[a], symbols)));
+  const auto whole = test::run_kernels(f, kernels, inputs, symbols, 1);
+  for (int64_t parts : {2, 3, 1 << 20}) {
+    CAPTURE(parts);
+    const auto shared = test::run_kernels(f, kernels, inputs, symbols, parts);
+    for (size_t k = 0; k < shared.outputs.size(); ++k) CHECK(shared.outputs[k].bytes == whole.outputs[k].bytes);
+  }
+  return !kernels[0][0].cuts.empty();
+}
+
+}  // namespace
+
+TEST_CASE("phases end where a worker would need what another one computes") {
+  Statements s("200", 10);
+  const auto counts = [](const std::string& statements) {
+    const auto p = phases(statements);
+    return p ? std::array<uint32_t, 3>{p->before, p->inside, p->behind} : std::array<uint32_t, 3>{};
+  };
+  using Counts = std::array<uint32_t, 3>;
+  CHECK(counts(s.product(1, 0) + s.update(0, 1) + s.out(0)) == Counts{1, 2, 1});
+  CHECK(counts(s.product(1, 0) + s.product(2, 0) + s.update(0, 1) + s.out(2)) == Counts{1, 2, 1});
+  CHECK(counts(s.product(1, 0) + s.product(2, 1) + s.update(0, 2)) == Counts{1, 2, 1});
+  CHECK(counts(s.product(1, 0) + s.product(2, 1) + s.product(0, 2)) == Counts{1, 3, 1});
+  CHECK(counts(s.turned(1, 0) + s.turned(0, 1)) == Counts{1, 2, 1});
+  CHECK(counts(s.when(5, s.product(1, 0) + s.update(0, 1)) + s.out(0)) == Counts{1, 2, 1});
+  CHECK(counts(s.when(5, s.update(1, 0), s.update(2, 0)) + s.product(0, 1)) == Counts{1, 2, 1});
+  // In place, every element of which needs all others.
+  CHECK(counts(s.product(0, 0)) == Counts{});
+  // What all workers compute would read what one of them stores; and a register that goes from turn to turn.
+  CHECK(counts("let #7: f32 = %16777216?[0]\nfor #8 in 0 to 200 step 1 {\n store %16777216[#8] = #7 + 1.0\n}\n") == Counts{});
+  CHECK(counts("store %16777216[5] = 1.0\n" + s.product(1, 0) + s.update(0, 1)) == Counts{});
+  // One value for all.
+  CHECK(counts("let #7: i64 = #1 * 2\nfor #8 in 0 to 200 step 1 {\n store %16777216[#8] = %16777216?[#8] + cast<f32>(#7)\n}\n" + s.product(1, 0)) == Counts{1, 2, 1});
+}
+
+TEST_CASE("any recurrence is the same by any number of workers") {
+  std::mt19937 rng(7);
+  const auto any = [&](int n) { return static_cast<int>(rng() % static_cast<unsigned>(n)); };
+  int shared = 0, all = 0;
+  for (int round = 0; round < 10; ++round) {
+    const int64_t h = std::array{160, 200, 131, 256, 97}[static_cast<size_t>(round % 5)];
+    const bool is_free = round >= 5;
+    const std::string extent = is_free ? "$h" : std::to_string(h);
+    Statements s(extent, 10);
+    const auto one = [&] {
+      const int to = any(3), from = (to + 1 + any(2)) % 3;
+      switch (any(5)) {
+        case 0: return s.turned(to, from);
+        case 1: return s.update(to, any(3));
+        case 2: return s.out(from);
+        default: return s.product(to, from);
+      }
+    };
+    std::string statements = s.product(1, 0) + s.product(2, 1);
+    for (int k = 2 + any(3); k > 0; --k)
+      statements += any(3) ? one() : any(2) ? s.when(any(9), one() + one()) : s.when(any(9), one(), one());
+    statements += s.update(0, 1) + s.out(0);
+    const std::string text = recurrence(extent, statements);
+    constexpr std::array kTargets{"x86-64-v1", "x86-64-v3", "x86-64-v4", "armv8-a", "portable"};
+    for (size_t k : {0, 2}) {
+      ++all;
+      shared += check(text, kTargets[(static_cast<size_t>(round) + k) % kTargets.size()], h);
+    }
+  }
+  CHECK(shared > all / 2);
+}
