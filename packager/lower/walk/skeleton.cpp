@@ -51,8 +51,8 @@ void Skeleton::over_turns(const std::vector<const Expr*>& extents, const Expr* t
                           const std::function<void(const std::vector<const Expr*>&, const Range&, const Range&)>& body) {
   kernel.tiles = ctx.product(extents);
   std::vector<const Expr*> counts;
-  for (const Expr* units : {turns, parts}) {
-    kernel.cuts.push_back({ctx.fresh_var({DType::I64, 1}), units, ctx.integer(0), units == turns});
+  for (const Expr* units : {turns, parts}) {  // which may be the same
+    kernel.cuts.push_back({ctx.fresh_var({DType::I64, 1}), units, ctx.integer(0), kernel.cuts.empty()});
     counts.push_back(b.let(ctx.ceildiv(units, kernel.cuts.back().chunk)));
   }
   counts.insert(counts.begin() + 1, extents.begin(), extents.end());

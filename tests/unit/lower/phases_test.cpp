@@ -116,6 +116,11 @@ TEST_CASE("phases end where a worker would need what another one computes") {
   CHECK(counts("let #7: i64 = #1 * 2\nfor #8 in 0 to 200 step 1 {\n store %16777216[#8] = %16777216?[#8] + cast<f32>(#7)\n}\n" + s.product(1, 0)) == Counts{1, 2, 1});
 }
 
+TEST_CASE("as many parts as turns") {
+  Statements s("176", 10);  // 11 parts of 16; a turn before the loop, nine in it, one behind it
+  CHECK(check(recurrence("176", "  for #5 in 0 to 176 step 1 {\n    store %16777217[#5] = exp(exp(exp(exp(exp(exp(%16777217?[#5] - %16777216?[#5]))))))\n    store %2[#1, #5] = %16777217[#5]\n  }\n"), "x86-64-v1", 176));
+}
+
 TEST_CASE("any recurrence is the same by any number of workers") {
   std::mt19937 rng(7);
   const auto any = [&](int n) { return static_cast<int>(rng() % static_cast<unsigned>(n)); };
