@@ -20,13 +20,15 @@ namespace {
 
 class ProcLowering {
  public:
-  ProcLowering(const Job& job, const nest::Function& f, const nest::Proc& p, loop::Hoisting hoist)
+  // `shares`: several workers, or lanes of a device, may have an instance together.
+  ProcLowering(const Job& job, const nest::Function& f, const nest::Proc& p, loop::Hoisting hoist, bool shares)
       : p_(p), ctx_(job.ctx), k_(job), s_(job.ctx, job.target, job.vector_bytes(), job.expand, k_.b), access_(job.ctx, f, p),
         plan_(job.ctx, job.vector_bytes(), access_, p) {
     schedule_.vector_bytes = job.vector_bytes();
     schedule_.hoist = hoist;
     schedule_.block = job.target.block_lanes;
-    if (schedule_.block == 0) find_phases();
+    if (shares) find_phases();
+    if (schedule_.block > 0 && phases_) schedule_.block = lanes_of_instance(job.target);
     if (schedule_.block == 0 && !phases_) unrolled_ = unrolled_loops(p, [&](const Stmt& s) { return plan_.of(s) != nullptr; });
   }
 
@@ -34,7 +36,7 @@ class ProcLowering {
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : p_.dims) extents.push_back(d->extent);
     using Locals = ProcAccess::Locals;
-    access_.place_locals(ctx_.product(extents), schedule_.block > 0 ? Locals::Interleaved : phases_ ? Locals::Instance : Locals::Worker);
+    access_.place_locals(ctx_.product(extents), phases_ ? Locals::Instance : schedule_.block > 0 ? Locals::Interleaved : Locals::Worker);
     k_.kernel.locals = std::move(access_.scratch);
     const size_t fixed = access_.params.list.size();
     const auto instance_at = [&](const std::vector<const Expr*>& at, const std::function<void()>& body) {
@@ -47,7 +49,9 @@ class ProcLowering {
       });
     };
     const auto all = [&] { block(p_.body, 0); };
-    if (schedule_.block) k_.over_lanes(extents, schedule_.block, [&](const std::vector<const Expr*>& at) { instance_at(at, all); });
+    const auto in_lanes = [&](const std::vector<const Expr*>& at, const Expr* lane) { instance_at(at, [&] { all_turns(lane); }); };
+    if (schedule_.block && phases_) k_.over_blocks(extents, schedule_.block, in_lanes);
+    else if (schedule_.block) k_.over_lanes(extents, schedule_.block, [&](const std::vector<const Expr*>& at) { instance_at(at, all); });
     else if (!phases_) k_.over_tiles(extents, {}, [&](const std::vector<const Expr*>& at, const std::vector<Range>&) { instance_at(at, all); });
     else k_.over_turns(extents, number_of_turns(), parts_, [&](const std::vector<const Expr*>& at, const Range& of_turns, const Range& of_parts) {
       instance_at(at, [&] { turns(of_turns, of_parts); });
@@ -58,6 +62,7 @@ class ProcLowering {
     k_.kernel.schedule = schedule::print(schedule_);
     k_.kernel.params = std::move(access_.params.list);
     MLC_RETURN_IF_ERROR(s_.status());
+    if (lane_ && may_fault(k_.kernel.body)) return Status(Code::Unsupported, "lanes that wait for each other cannot stop");
     MLC_ASSIGN(loop::Kernel kernel, k_.finish(k_.takes(kOperationNs, extents, operations(p_.body))));
     MLC_RETURN_IF_ERROR(fits(kernel));
     Kernels r;
@@ -79,12 +84,15 @@ class ProcLowering {
     });
   }
 
-  // Whether workers share an instance, and in how many parts. A turn of a phase takes longer than their meeting behind it, or none do.
+  // Whether workers share an instance, and in how many parts. A turn of a phase takes longer than their meeting behind it, or none do; lanes of
+  // a device, where instances alone would fill few of these.
   void find_phases() {
     auto found = nest::phases_of(ctx_, p_);
     if (!found || !access_.room_for(static_cast<unsigned>(found->shared.size()) + 1)) return;
     const double turns = std::max(1.0, estimate(found->carried->end) - estimate(found->carried->begin));
-    if (plan_.operations(*found->carried) < kLeastOfPhase * turns * found->inside) return;
+    double instances = 1;
+    for (const ir::Dim* d : p_.dims) instances *= estimate(d->extent);
+    if (schedule_.block > 0 ? instances > kManyInstances : plan_.operations(*found->carried) < kLeastOfPhase * turns * found->inside) return;
     std::vector<const Stmt*> loops{found->carried};
     loops.insert(loops.end(), found->shared.begin(), found->shared.end());
     for (const Stmt* s : loops)
@@ -120,6 +128,31 @@ class ProcLowering {
       part.end = k_.b.let(ctx_.min(whole, ctx_.mul(each, of.end)));
       part.is_last = is_last;
     }
+  }
+
+  // Devices: a block of lanes has an instance, each of them every so many iterations of a shared loop.
+  // Every device by PTX has blocks of 1,024 lanes, by Vulkan not every one of more than 128.
+  static unsigned lanes_of_instance(const targets::Target& target) { return target.llvm_cpu.empty() ? target.block_lanes : kLanesOfInstance; }
+
+  void all_turns(const Expr* lane) {
+    const nest::Phases& p = *phases_;
+    lane_ = lane;
+    const auto phases = [&](uint32_t begin, uint32_t end, const std::vector<loop::StmtPtr>& stmts) {
+      for (uint32_t phase = begin; phase < end; ++phase) {
+        s_.scoped([&] { block_of(stmts, phase); });
+        k_.b.append(StmtKind::Barrier);
+      }
+    };
+    common(p_.body);
+    phases(0, p.before, p_.body);
+    const ProcAccess::Loop bounds = access_.loop_of(*p.carried);
+    access_.within(*p.carried, bounds, nullptr, [&] {
+      s_.with_for(bounds.d, ctx_.integer(0), bounds.d->extent, 1, [&] {
+        common(p.carried->body);
+        phases(p.before, p.before + p.inside, p.carried->body);
+      });
+    });
+    phases(p.before + p.inside, p.count(), p_.body);
   }
 
   // The turns and the parts that a tile has of an instance.
@@ -239,6 +272,10 @@ class ProcLowering {
     }
     const InLanes* how = plan_.of(s);
     const auto shared = shared_.find(&s);
+    if (lane_ && shared != shared_.end()) {
+      access_.within(s, bounds, nullptr, [&] { s_.with_for(bounds.d, lane_, bounds.d->extent, schedule_.block, body); });
+      return;
+    }
     const SharedPart* part = phases_ && shared != shared_.end() ? &shared->second : nullptr;
     if (how && access_.room_for(LaneLoop::kDims)) {
       lanes_ = std::max(lanes_, how->lanes);
@@ -289,7 +326,9 @@ class ProcLowering {
     }
   }
 
-  static constexpr double kLeastOfPhase = 2000;  // operations of a phase that workers share
+  static constexpr double kLeastOfPhase = 2000;   // operations of a phase that workers share
+  static constexpr double kManyInstances = 4096;  // as many lanes of a device as have something to do without sharing
+  static constexpr unsigned kLanesOfInstance = 512;
   static constexpr int64_t kTurns = 16;  // of a loop whose length is not known before
 
   const nest::Proc& p_;
@@ -301,6 +340,7 @@ class ProcLowering {
   std::optional<nest::Phases> phases_;  // none: a worker has all of an instance
   std::unordered_map<const Stmt*, SharedPart> shared_;
   const Expr* parts_ = nullptr;         // most workers of an instance
+  const Expr* lane_ = nullptr;          // devices: of the block that has the instance
   std::unordered_set<const Stmt*> unrolled_;
   unsigned lanes_ = 1;
   schedule::Schedule schedule_{.family = schedule::Family::Proc};
@@ -309,7 +349,9 @@ class ProcLowering {
 }  // namespace
 
 Result<Kernels> lower_proc(const Job& job, const nest::Function& f, const nest::Proc& proc, loop::Hoisting hoist) {
-  return ProcLowering(job, f, proc, hoist).run();
+  auto shared = ProcLowering(job, f, proc, hoist, true).run();
+  if (shared || !job.target.is_device()) return shared;
+  return ProcLowering(job, f, proc, hoist, false).run();
 }
 
 }  // namespace mlc::lower
