@@ -415,7 +415,7 @@ class VariantCompiler {
     for (const Place& place : all.users[k]) sources.insert(source_of(place));
     for (const std::string& source : sources) out += "  of " + source + "\n";
     out += "  tiles " + ir::to_string(kernel.tiles) + "\n";
-    for (const loop::Cut& cut : kernel.cuts) out += "  cut " + ir::to_string(cut.units) + ", bytes of each " + ir::to_string(cut.bytes) + "\n";
+    for (const loop::Cut& cut : kernel.cuts) out += (cut.in_turns ? "  turns " : "  cut ") + ir::to_string(cut.units) + ", bytes of each " + ir::to_string(cut.bytes) + "\n";
     return out;
   }
 

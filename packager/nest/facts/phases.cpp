@@ -175,7 +175,7 @@ class Search {
     if (depth > kMostDepth) return false;
     bool good = true;
     expressions_of(s, [&](const Expr* root) {
-      if (!loop || s.kind == StmtKind::For) good &= loop || is_common(root);
+      good &= loop || is_common(root);
       ir::walk(root, [&](const Expr* x) {
         if (x->op == Op::Load && stored_.contains(x->array)) out.push_back({x->array, loop, {x->args.begin(), x->args.end()}, false});
       });

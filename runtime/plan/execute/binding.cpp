@@ -159,7 +159,9 @@ Status cut_turns(const Function& f, const Instr& in, const Work& work, unsigned 
       return ok();
     }
   }
-  // Chunks of all turns and parts; of none there is no tile.
+  // Chunks of all turns and parts, whatever the plan says there; of none there is no tile.
+  b.scalars[s.scalars + in.turns->scalar] = std::max<int64_t>(1, all);
+  b.scalars[s.scalars + in.turns->part_scalar] = std::max<int64_t>(1, parts);
   if (all == 0 || parts == 0) chunks.tiles = 0;
   return ok();
 }
@@ -241,6 +243,8 @@ Status resolve_steps(const Function& f, unsigned workers, uint32_t turns_left, E
 }  // namespace
 
 void Executor::Binding::clear() {
+  const bool had_turns = !steps.empty() && steps.back().instr + 1 < steps.size();
+  if (had_turns) std::vector<BoundInstr>().swap(steps), std::vector<Turn>().swap(turns);  // which are charged no longer
   for (auto* numbers : {&key, &symbols, &scalars}) numbers->clear();
   for (auto* sizes : {&buffer_bytes, &buffer_offsets, &input_bytes, &output_bytes, &lengths}) sizes->clear();
   output_shapes.clear();

@@ -603,7 +603,8 @@ PlanMaker turns_plan() {
   m.inputs = {{"x", DType::F32, x, {tiles, parts}}, {"turns", DType::U8, u, {turns}}, {"work", DType::U8, v, {work}}};
   m.outputs = {{"y", DType::F32, y, {turns, tiles, parts}}};
   m.body.push_back({fbp::InstrOp_Fill, 0, {y}});
-  m.body.push_back({fbp::InstrOp_Launch, 0, {x, y}, {turns, parts, turns, parts}, tiles, {}, m.op(fbp::SymbolOp_Mul, work, m.constant(1000))});
+  const uint32_t no_chunk = m.constant(0);  // which is not read
+  m.body.push_back({fbp::InstrOp_Launch, 0, {x, y}, {turns, parts, no_chunk, no_chunk}, tiles, {}, m.op(fbp::SymbolOp_Mul, work, m.constant(1000))});
   m.body.back().turns = {turns, 2, parts, 3};
   m.body.push_back({fbp::InstrOp_Copy, 0, {y, y}});
   return m;
