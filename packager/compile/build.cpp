@@ -224,16 +224,22 @@ class Build {
     targets.insert(targets.begin(), portable);
     const std::unique_ptr<CodeCache> cache = open_cache();
     RecentCode code(cache.get());
-    LeftOut left_out;
+    std::vector<LeftOut> left_out;
     for (size_t k = 0; k < targets.size(); ++k) {
       const targets::Target* target = targets[k];
       if (target->base.empty()) code.forget();  // shared with those based on this one, which follow it
       const Progress progress = counted(nth("target", k, targets.size()) + ", " + target->name, "kernels");
       const VariantOptions options{progress, options_.threads, &code, &options_.dump, options_.choose};
       auto variant = compile_variant(ctx_, *library_, parts_.of(*target), weights_, *target, options);
-      if (variant.ok()) variants_.push_back(std::move(*variant));
-      else if (target->is_device() && variant.status().code == Code::Unsupported) left_out.emplace_back(target, std::move(variant).status());
-      else return std::move(variant).status();
+      if (!variant.ok() && target->is_device() && variant.status().code == Code::Unsupported) {
+        left_out.push_back({target, {}, Status(variant.status())});
+        MLC_ASSIGN(std::optional<CompiledVariant> part, compile_possible(options, left_out.back()));
+        if (part) variants_.push_back(std::move(*part));
+      } else if (!variant.ok()) {
+        return std::move(variant).status();
+      } else {
+        variants_.push_back(std::move(*variant));
+      }
     }
     std::rotate(variants_.begin(), variants_.begin() + 1, variants_.end());  // reported last
     MLC_RETURN_IF_ERROR(leave_out(left_out));
@@ -278,13 +284,45 @@ class Build {
   }
 
   // Devices that cannot do something of the model, and why.
-  using LeftOut = std::vector<std::pair<const targets::Target*, Status>>;
+  struct LeftOut {
+    const targets::Target* target = nullptr;
+    std::vector<std::string> programs;  // empty: all
+    Status why;
+  };
+
+  // A variant of the programs that the device can do, of several; none: it can do none. Notes which it cannot.
+  Result<std::optional<CompiledVariant>> compile_possible(VariantOptions options, LeftOut& left_out) {
+    const targets::Target& target = *left_out.target;
+    const passes::Parts& parts = parts_.of(target);
+    std::vector<std::string> names;
+    for (const Program& program : programs_) names.push_back(program.method.name);
+    if (names.size() < 2) return std::optional<CompiledVariant>();
+    const auto refused = refused_by_device(ctx_, *library_, parts, weights_, target);
+    if (!refused.ok() && refused.status().code != Code::Unsupported) return Status(refused.status());
+    if (refused.ok()) options.programs = possible_programs(parts, names, *refused);
+    if (options.programs.empty()) return std::optional<CompiledVariant>();
+    auto variant = compile_variant(ctx_, *library_, parts, weights_, target, options);
+    if (!variant.ok() && variant.status().code == Code::Unsupported) return std::optional<CompiledVariant>();
+    if (!variant.ok()) return std::move(variant).status();
+    std::copy_if(names.begin(), names.end(), std::back_inserter(left_out.programs), [&](const std::string& name) {
+      return std::find(options.programs.begin(), options.programs.end(), name) == options.programs.end();
+    });
+    return std::optional<CompiledVariant>(std::move(*variant));
+  }
+
   // The file is made without them, unless there is nothing else that was asked for.
-  Status leave_out(LeftOut& left_out) {
-    if (!left_out.empty() && left_out.size() == options_.targets.size()) return std::move(left_out.front().second);
-    for (const auto& [target, why] : left_out) {
-      std::string line = "no variant for " + target->name + ": " + why.message;
-      for (const std::string& fact : why.facts) line += "; " + fact;
+  Status leave_out(std::vector<LeftOut>& left_out) {
+    const auto has_none = [](const LeftOut& one) { return one.programs.empty(); };
+    if (!left_out.empty() && left_out.size() == options_.targets.size() && std::all_of(left_out.begin(), left_out.end(), has_none)) return std::move(left_out.front().why);
+    for (const LeftOut& one : left_out) {
+      std::string line = "no variant for " + one.target->name + ": ";
+      if (!one.programs.empty()) {
+        line = "the variant for " + one.target->name + " has no code for ";
+        for (const std::string& program : one.programs) line += (program == one.programs.front() ? "'" : ", '") + program + "'";
+        line += ": ";
+      }
+      line += one.why.message;
+      for (const std::string& fact : one.why.facts) line += "; " + fact;
       report_.warnings.push_back(std::move(line));
     }
     return ok();
@@ -378,7 +416,7 @@ class Build {
       for (const GoldenVector& golden : programs_[k].golden.vectors) {
         const std::string name = golden_name(programs_[k].method.name, golden);
         const auto& recorded = builder.finished().golden;
-        if (std::any_of(recorded.begin(), recorded.end(), [&](const format::Golden& g) { return g.name == name; })) file.vectors.push_back({name, golden.operations});
+        if (std::any_of(recorded.begin(), recorded.end(), [&](const format::Golden& g) { return g.name == name; })) file.vectors.push_back({name, programs_[k].method.name, golden.operations});
       }
     return file;
   }

@@ -20,7 +20,7 @@ namespace mlc::compile {
 // A container that is complete and has not got its name yet.
 struct FinishedFile {
   struct Vector {
-    std::string name;
+    std::string name, program;
     double operations = 0;  // of a run, roughly
   };
   std::string path;             // where it lies meanwhile

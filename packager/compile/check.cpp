@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <span>
 
 #include "packager/compile/expand.h"
 #include "packager/compile/interface.h"
@@ -183,7 +184,7 @@ void list_nodes(const passes::Parts& parts, const std::vector<RefusedStatement>&
 
 // As a build decides: what a device refuses leaves it without a variant, which ends the build where nothing else is asked for.
 Status ask_device(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts, const WeightStore& weights, const targets::Target& target,
-                  CheckReport& report) {
+                  std::span<const std::string> programs, CheckReport& report) {
   CheckReport::Device& device = report.devices.emplace_back();
   device.target = target.name;
   auto refused = refused_by_device(ctx, library, parts, weights, target);
@@ -192,7 +193,10 @@ Status ask_device(ir::Context& ctx, const lang::Library& library, const passes::
     device.why = refused.status().message;
     return ok();
   }
-  device.has_variant = refused->empty();
+  device.programs = possible_programs(parts, programs, *refused);
+  device.has_variant = !device.programs.empty();
+  for (const std::string& program : programs)
+    if (std::find(device.programs.begin(), device.programs.end(), program) == device.programs.end()) device.lacking.push_back(program);
   list_nodes(parts, *refused, device);
   return ok();
 }
@@ -209,7 +213,9 @@ Status compile_all_but_code(ir::Context& ctx, const lang::Library& library, std:
     MLC_ASSIGN(const std::vector<LoweredStatement> lowered, try_variant(ctx, library, parts.processors, weights, *target));
     if (target == processors.front()) find_slow(parts.processors, lowered, typical, report);
   }
-  for (const targets::Target* target : devices) MLC_RETURN_IF_ERROR(ask_device(ctx, library, parts.devices, weights, *target, report));
+  std::vector<std::string> names;
+  for (const Program& program : programs) names.push_back(program.method.name);
+  for (const targets::Target* target : devices) MLC_RETURN_IF_ERROR(ask_device(ctx, library, parts.devices, weights, *target, names, report));
   const auto has_variant = [](const CheckReport::Device& device) { return device.has_variant; };
   if (asked.size() > report.devices.size() || std::any_of(report.devices.begin(), report.devices.end(), has_variant) || devices.empty()) return ok();
   const CheckReport::Device& first = report.devices.front();
@@ -291,7 +297,10 @@ std::string CheckReport::Device::text() const {
   std::vector<const Node*> apart;
   for (const Node& node : nodes)
     if (!node.compiles) apart.push_back(&node);
+  std::string others;
+  for (const std::string& program : lacking) others += (others.empty() ? "" : ", ") + program;
   std::string out = line(target, !why.empty()    ? "no variant: " + why
+                                 : has_variant && !others.empty() ? "compiles but for " + others + ", on the processor because of"
                                  : has_variant ? "compiles: " + std::to_string(nodes.size() - apart.size()) + " nodes on the device" +
                                                      (apart.empty() ? "" : ", " + std::to_string(apart.size()) + " between its kernels on the processor")
                                                : "no variant: all of it runs on the processor, because of");

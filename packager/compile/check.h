@@ -54,6 +54,7 @@ struct CheckReport {
     };
     std::string target;
     bool has_variant = false;  // a build would make one
+    std::vector<std::string> programs, lacking;  // with code for these; other programs of the model
     std::string why;           // there is none, where that is no matter of nodes
     std::vector<Node> nodes;   // that the passes left, in order
     std::string text() const;

@@ -101,6 +101,9 @@ void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled
   for (const std::string& service : compiled.services)
     variant.features.push_back(static_cast<uint32_t>(feature_named(std::string(kServicePrefix) + service)));
   std::sort(variant.features.begin(), variant.features.end());
+  const auto& methods = builder.manifest.methods;
+  for (uint32_t k = 0; k < methods.size() && !compiled.programs.empty(); ++k)
+    if (std::find(compiled.programs.begin(), compiled.programs.end(), methods[k].name) != compiled.programs.end()) variant.methods.push_back(k);
   if (!portable) variant.audit = format::Audit{"mlpack", MLC_VERSION, {}};  // the digest is the builder's to fill in
   size_t outputs = 0;
   for (const Program& program : programs) outputs = std::max(outputs, program.method.outputs.size());

@@ -550,7 +550,8 @@ typedef struct MlcApi {
   int (*tensor_to_dlpack)(const MlcTensor* tensor, struct DLManagedTensorVersioned** out, MlcError** error);
 
   /* What session_info and choose say of the main program, of each one: they differ where devices were given by program
-   * (MlcOpenOptions). The note of session_info is that of all programs. */
+   * (MlcOpenOptions), and where a variant has code for some programs only. The note of session_info is that of all programs.
+   * MLC_NO_VARIANT for a program that the variant which the session was asked for has no code for. */
   int (*program_info)(const MlcSession* session, uint32_t program, MlcSessionInfo* out);
   int (*choose_for)(const MlcModel* model, uint32_t program, const char* variant, const char* require, MlcChoice* out, MlcError** error);
 } MlcApi;

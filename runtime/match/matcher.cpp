@@ -41,6 +41,10 @@ bool is_for_device(const format::Variant& v) {
   return v.module_format == format::ModuleFormat::Ptx || v.module_format == format::ModuleFormat::Spirv;
 }
 
+bool has_code_for(const format::Variant& v, uint32_t method) {
+  return v.methods.empty() || std::find(v.methods.begin(), v.methods.end(), method) != v.methods.end();
+}
+
 namespace {
 
 // By which such code reaches a device.
@@ -100,7 +104,9 @@ void Matcher::assess(Assessment& out) const {
     no_device = asked == 0;
   }
   if (out.refused.empty()) {
+    const auto lacks = std::find_if(policy_.programs.begin(), policy_.programs.end(), [&](uint32_t method) { return !has_code_for(v, method); });
     if (!v.unusable.empty()) out.refused = v.unusable;
+    else if (lacks != policy_.programs.end()) out.refused = compose("has no code for program '{}'", policy_.methods[*lacks].name);
     else if (!is_portable(v) && !policy_.native_allowed) out.refused = policy_.why_not;
     else if (no_device) out.refused = v.module_format == format::ModuleFormat::Ptx ? policy_.why_no_cuda : policy_.why_no_vulkan;
     if (no_device && out.refused.empty()) out.refused = compose("no device of {}", api_of(v));

@@ -25,6 +25,8 @@ namespace mlc {
 
 // Its code runs on a device beside the processor.
 bool is_for_device(const format::Variant& variant);
+// Whether it has code for a program of the file, by its place in Manifest::methods.
+bool has_code_for(const format::Variant& variant, uint32_t method);
 
 // One requirement that is not met.
 struct FailingClause {
@@ -59,6 +61,9 @@ struct MatchPolicy {
   std::span<const NamedDevice> devices = {};
   std::string_view why_no_cuda = {}, why_no_vulkan = {};
   std::vector<std::string> withheld = {};  // that it offers, but not to this file, because it is not trusted
+  // Programs that a variant must have code for, by their places in `methods`, which outlive the matcher; none: whatever it has code for will do.
+  std::vector<uint32_t> programs = {};
+  std::span<const format::Method> methods = {};
 };
 
 // That was measured on this machine.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -180,6 +181,9 @@ struct PlanContext {
 // The rules about steps, for a plan whose functions are checked one by one; fills in what is said to be made by
 // decode_plan, which calls this (plan_programs.cpp).
 Status check_programs(Plan& plan);
+
+// Leaves the functions that these of its programs consist of, and the one that derives constants. For parts of a file that are run apart.
+void keep_programs(Plan& plan, std::span<const std::string_view> names);
 
 // Malformed with the function and item, if the bytes break any rule.
 Result<Plan> decode_plan(Bytes bytes, const PlanContext& context);

@@ -31,10 +31,23 @@ def dense():
     return model(nodes, [port("x", "f32", ["n", 3, 2, 4])], [port("y", "f32", None)], [weights("w", [24, 8], 31)], opset=17)
 
 
-def built(t):
+MANY = 410  # arrays in one block, more than a launch takes
+
+
+def wide():
+    """As dense(), and the sum of many arrays added."""
+    terms = [f"t{k}" for k in range(MANY)]
+    nodes = [node("Flatten", ["x"], ["row"], "flat", axis=1), node("MatMul", ["row", "w"], ["z"], "product"), node("Wide", ["z", *terms], ["all"], "wide", domain="example"),
+             node("Tanh", ["all"], ["y"], "tanh")]
+    return model(nodes, [port("x", "f32", ["n", 3, 2, 4])], [port("y", "f32", None)],
+                 [weights("w", [24, 8], 31), *(tensor(name, "f32", [8], struct.pack("<8f", *((k * 7 + i) % 5 / 1000 for i in range(8)))) for k, name in enumerate(terms))],
+                 opset=17, domains=("example",))
+
+
+def built(t, reader=dense, *more):
     """Two programs with a list between them, which the host makes: the sections `default`, which runs `detect`, and `default.each`, which runs `read`."""
     (t.dir / "det.onnx").write_bytes(finder())
-    (t.dir / "read.onnx").write_bytes(dense())
+    (t.dir / "read.onnx").write_bytes(reader())
     inner = [{"op": "resize", "in": "part", "size": [2, 4], "kernel": "nearest", "like": "pillow"}, {"op": "normalize", "div": 255}, {"op": "layout", "to": "NCHW", "out": "x"},
              {"op": "run", "program": "read", "in": {"x": "x"}, "out": {"y": "letters"}}]
     pipeline = {"mlc_pipeline": 1, "programs": {"detect": "det.onnx", "read": "read.onnx"}, "inputs": {"photo": {"accept": ["image/png"]}},
@@ -43,10 +56,11 @@ def built(t):
                           {"op": "for_each", "in": {"part": "parts"}, "steps": inner, "out": {"letters": "letters"}}],
                 "outputs": ["letters"]}
     (t.dir / "p.json").write_text(json.dumps(pipeline))
-    t.run("mlpack", "build", "p.json", "-o", "p.mlc", "-f", "--progress", "none", "--golden-time", "5", "--target", "cuda-sm80,native")
+    told = t.run("mlpack", "build", "p.json", "-o", "p.mlc", "-f", "--progress", "none", "--golden-time", "5", "--target", "cuda-sm80,native", *more)
     t.env["LD_LIBRARY_PATH"] = os.environ["MLC_FAKE_CUDA_FOLDER"]
     (t.dir / "photo.png").write_bytes(png([[(x * 30, y * 40, 40 * (x > 3)) for x in range(8)] for y in range(6)]))
     write(t.dir / "x.npz", {"x": ("f32", (1, 3, 2, 4), [(k * 37 % 101 - 50) / 50 for k in range(24)])})
+    return told
 
 
 def answered(t, *devices):
@@ -181,6 +195,65 @@ def models_of_one_section_stay_together(t):
     assert where(json.loads(t.run(*run, "a=gpu0;cpu").stdout)["programs"]) == {"a": DEVICE, "b": PROCESSOR, "default": DEVICE}
 
 
+def a_device_has_the_programs_that_it_can_do(t):
+    """An operator that no launch of the device can do keeps its own program from it, and no other."""
+    names = [f"t{k}" for k in range(MANY)]
+    (t.dir / "ops").mkdir()
+    (t.dir / "ops" / "wide.mlop").write_text("domain example\nop Wide@1(z: f32[m, n], " + ", ".join(f"{name}: f32[n]" for name in names) + ") -> y: f32[m, n]\n  proc {\n    for m, n { y[m, n] = z[m, n] + " +
+                                             " + ".join("(" + " + ".join(f"{name}[n]" for name in names[k:k + 20]) + ")" for k in range(0, MANY, 20)) + " } }\n")
+    said = built(t, wide, "--ops", "ops", "--cubin", "none")
+    assert said.stderr.count("the variant for cuda-sm80 has no code for 'read', 'default.each': ") == 1 and "bindings" in said.stderr, said.stderr
+    checked = t.json("mlpack", "check", "p.json", "--ops", "ops", "--target", "cuda-sm80,native")["devices"][0]
+    assert checked["has_variant"] and checked["programs"] == ["detect", "default"] and [n["node"] for n in checked["nodes"] if not n["compiles"]].count("wide (Wide)") == 1, checked
+    assert "compiles but for read, default.each, on the processor because of" in t.run("mlpack", "check", "p.json", "--ops", "ops", "--target", "cuda-sm80").stdout
+    variants = {v["name"]: v["programs"] for v in t.json("mlpack", "inspect", "p.mlc")["variants"]}
+    assert variants["cuda-sm80"] == ["default", "detect"], variants
+    assert "cuda-sm80" in (line := next(line for line in t.run("mlpack", "inspect", "p.mlc").stdout.split("\n") if "cuda-sm80" in line and "variant" in line)) and "has code for default, detect" in line, line
+    can = {"default": DEVICE, "detect": DEVICE, "default.each": PROCESSOR, "read": PROCESSOR}
+    told, expected, _ = answered(t, "cpu")
+    assert set(where(told["programs"]).values()) == {PROCESSOR}, told
+    told, found, said = answered(t)
+    assert where(told["programs"]) == can and "fell_back" not in told and "since no variant" not in said, (told, said)
+    same(expected, found)
+    # Who names devices is told what does not run there.
+    told, found, said = answered(t, "gpu0")
+    assert where(told["programs"]) == can and "default.each, read: " in said and "since no variant runs on the devices that were named" in said, (told, said)
+    same(expected, found)
+    for devices in ("detect=gpu0;cpu", "detect=gpu0;read=cpu"):
+        told, found, said = answered(t, devices)
+        assert where(told["programs"]) == can and "since no variant" not in said, (told, said)
+        same(expected, found)
+    explained = t.json("mlrun", "explain", "p.mlc")
+    assert where(explained["programs"]) == can and {v["name"]: v["answer"] for v in explained["variants"]}["cuda-sm80"] == "fits", explained
+    # A variant by name: of the programs that it has code for.
+    refused = t.run("mlrun", *RUN, "--variant", "cuda-sm80", code=5)
+    assert "variant 'cuda-sm80' has no code for default.each, read" in refused.stderr + refused.stdout, refused
+    told = json.loads(t.run("mlrun", "run", "p.mlc", "--raw", "--program", "detect", "-i", "random", "--dim", "H=6", "--dim", "W=8", "--variant", "cuda-sm80", "--json").stdout)
+    assert where(told["programs"]) == {"default": DEVICE, "detect": DEVICE}, told
+    refused = t.run("mlrun", *RUN, "--require", "cuda", code=5)
+    assert "cuda-sm80   has no code for program 'default.each'" in refused.stderr + refused.stdout, refused
+    tested = t.run("mlrun", "selftest", "p.mlc")
+    assert "cuda-sm80" in tested.stdout + tested.stderr, tested
+    # Several devices together, of the programs that they share.
+    t.run("mlrun", *RUN, "--objective", "latency")
+    same(expected, {name: values for name, (_, values) in read(t.dir / "out.npz").items()})
+    # Without the card all is as if the variant was not there.
+    t.env["MLC_FAKE_CUDA"] = "init=100"
+    told, found, said = answered(t)
+    assert set(where(told["programs"]).values()) == {PROCESSOR} and "fell_back" not in told, told
+    same(expected, found)
+    # A card that fails: its program goes to the processor.
+    t.env["MLC_FAKE_CUDA"] = "fail_launch=1"
+    told, found, said = answered(t)
+    assert "default, detect: the processor (" in said and "default.each" not in said, (told, said)
+    same(expected, found)
+    del t.env["MLC_FAKE_CUDA"]
+    # `add` compiles the same.
+    t.run("mlpack", "thin", "p.mlc", "--keep", "portable", "-o", "thin.mlc")
+    t.run("mlpack", "add", "thin.mlc", "--from", "p.json", "--ops", "ops", "--target", "cuda-sm80", "-o", "again.mlc")
+    assert {v["name"]: v["programs"] for v in t.json("mlpack", "inspect", "again.mlc")["variants"]} == variants
+
+
 if __name__ == "__main__":
-    main([each_program_runs_where_it_was_told, launches_are_on_the_device_of_their_program, what_is_chosen_is_explained, applications_are_told_the_same, wrong_names_are_refused,
+    main([a_device_has_the_programs_that_it_can_do, each_program_runs_where_it_was_told, launches_are_on_the_device_of_their_program, what_is_chosen_is_explained, applications_are_told_the_same, wrong_names_are_refused,
           a_device_that_fails_takes_its_program_alone_to_the_processor, objectives_are_of_the_programs_that_have_devices, models_of_one_section_stay_together])

@@ -189,7 +189,7 @@ nb::dict Session::program_info(uint32_t program) const {
   if (!has(offsetof(MlcApi, program_info))) raise_error(MLC_UNSUPPORTED, 0, "libmlrt is too old to tell what runs each program");
   const auto lock = use();
   auto info = sized<MlcSessionInfo>();
-  if (const int code = mlc().program_info(handle_, program, &info); code != MLC_OK) raise_error(code, 0, "there is no such program");
+  if (const int code = mlc().program_info(handle_, program, &info); code != MLC_OK) raise_error(code, 0, code == MLC_NO_VARIANT ? "the variant that was asked for has no code for this program" : "there is no such program");
   return dict_of(info);
 }
 

@@ -297,7 +297,7 @@ void add_check(Program& program) {
       for (const auto& device : found.devices) {
         Json nodes = Json::array();
         for (const auto& [node, compiles, why] : device.nodes) nodes.push_back({{"node", node}, {"compiles", compiles}, {"why", why}});
-        devices.push_back({{"target", device.target}, {"has_variant", device.has_variant}, {"why", device.why}, {"nodes", nodes}});
+        devices.push_back({{"target", device.target}, {"has_variant", device.has_variant}, {"programs", device.programs}, {"why", device.why}, {"nodes", nodes}});
       }
       report.json = {{"opset", found.opset}, {"nodes", found.nodes}, {"operators", found.operators}, {"versions", found.versions}, {"parameters", found.parameters},
                      {"inputs", found.inputs}, {"outputs", found.outputs}, {"pipelines", found.pipelines}, {"free_extents", found.free_extents}, {"remark", found.remark}, {"assumed", found.assumed},

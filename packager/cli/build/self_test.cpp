@@ -3,7 +3,9 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "base/counted.h"
@@ -39,11 +41,23 @@ Status run_vectors(MlcModel* model, const char* variant, const std::vector<std::
   return ok();
 }
 
-// Up to so many operations, and at least as many vectors.
-std::vector<std::string> chosen(const compile::FinishedFile& file, double most_operations, size_t least) {
+// Programs that a variant has code for here.
+std::set<std::string> programs_of(const MlcModel* model, const MlcModelInfo& info, const char* variant) {
+  std::set<std::string> names;
+  for (uint32_t k = 0; k < info.num_programs; ++k) {
+    auto program = sized<MlcProgram>();
+    auto choice = sized<MlcChoice>();
+    if (api().program(model, k, &program) == MLC_OK && api().choose_for(model, k, variant, nullptr, &choice, nullptr) == MLC_OK) names.insert(program.name);
+  }
+  return names;
+}
+
+// Of these programs, up to so many operations, and at least as many vectors.
+std::vector<std::string> chosen(const compile::FinishedFile& file, const std::set<std::string>& programs, double most_operations, size_t least) {
   std::vector<std::string> names;
   double operations = 0;
   for (const compile::FinishedFile::Vector& vector : file.vectors) {
+    if (!programs.contains(vector.program)) continue;
     operations += vector.operations;
     if (names.size() >= least && operations > most_operations) break;
     names.push_back(vector.name);
@@ -76,10 +90,10 @@ Status give_up_privileges_for_vectors(size_t vectors) {
   return ok();
 }
 
-std::vector<std::string> vectors_for(const compile::FinishedFile& file, const MlcVariant& v, const MlcDevice& device) {
+std::vector<std::string> vectors_for(const compile::FinishedFile& file, const std::set<std::string>& programs, const MlcVariant& v, const MlcDevice& device) {
   constexpr double kAll = std::numeric_limits<double>::infinity();
-  if (std::strcmp(v.family, "portable") == 0) return chosen(file, kPortableOperations, 1);
-  return chosen(file, device.is_software ? kSoftwareOperations : kAll, 0);
+  if (std::strcmp(v.family, "portable") == 0) return chosen(file, programs, kPortableOperations, 1);
+  return chosen(file, programs, device.is_software ? kSoftwareOperations : kAll, 0);
 }
 
 }  // namespace
@@ -127,8 +141,9 @@ Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::f
     auto device = sized<MlcDevice>();
     device.title = "";
     find_device(model.get(), v.device, device);
-    const std::vector<std::string> vectors = vectors_for(file, v, device);
-    if (vectors.empty() && report.vectors > 0) variant.reason = std::string("its golden vectors are long for software such as ") + device.title;
+    const std::vector<std::string> vectors = vectors_for(file, programs_of(model.get(), info, v.name), v, device);
+    if (vectors.empty() && report.vectors > 0)
+      variant.reason = device.is_software ? std::string("its golden vectors are long for software such as ") + device.title : "no golden vector is of a program that it has code for";
     if (vectors.empty()) continue;
     variant.vectors = vectors.size();
     variant.device = device.title;

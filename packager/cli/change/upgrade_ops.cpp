@@ -15,7 +15,8 @@ bool is_in_current_form(const ContainerFile& file) {
 Result<SelfTestReport> run_golden_vectors(const OpenContainer& file, const std::string& of, CodeOf code_of) {
   compile::FinishedFile finished;
   finished.path = file.path;
-  for (const format::Golden& g : file.opened->manifest().golden) finished.vectors.push_back({g.name, 0});
+  const format::Manifest& manifest = file.opened->manifest();
+  for (const format::Golden& g : manifest.golden) finished.vectors.push_back({g.name, manifest.methods[g.method].name, 0});
   auto report = self_test(finished, [](const compile::Stage&) {}, code_of);
   if (report.ok()) return report;
   Status status = std::move(report).status();

@@ -173,6 +173,13 @@ std::string features_text(const Variant& variant) {
   return text;
 }
 
+// "detect, read"
+std::string programs_text(const Manifest& manifest, const Variant& variant) {
+  std::string text;
+  for (const uint32_t method : variant.methods) text += (text.empty() ? "" : ", ") + manifest.methods[method].name;
+  return text;
+}
+
 void add_variants(const OpenContainer& file, const std::string& only, Report& report) {
   const Manifest& manifest = file.opened->manifest();
   size_t width = 0;
@@ -195,6 +202,7 @@ void add_variants(const OpenContainer& file, const std::string& only, Report& re
                        std::string(name_of(variant.module_format)) + "  " + human_bytes(bytes);
     if (!present) text += "  absent (thinned)";
     else if (!variant.unusable.empty()) text += "  not usable: " + variant.unusable;
+    if (!variant.methods.empty() && variant.methods.size() < manifest.methods.size()) text += "  has code for " + programs_text(manifest, variant);
     if (!variant.features.empty()) text += "  asks for " + counted(variant.features.size(), "feature");
     report.text += line("variant", text);
     if (only.empty()) continue;

@@ -16,6 +16,7 @@
 #include "packager/nest/facts/key.h"
 #include "packager/nest/layout.h"
 #include "packager/nest/text/print.h"
+#include "packager/passes/segments/cut.h"
 #include "packager/loop/back_edges.h"
 #include "packager/loop/kernel_key.h"
 #include "packager/loop/print.h"
@@ -60,7 +61,9 @@ class VariantCompiler {
   VariantCompiler(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts, const WeightStore& weights, const targets::Target& target,
                   const VariantOptions& options)
       : ctx_(ctx), parts_(parts), weights_(weights), target_(target), options_(options), store_(options.store ? *options.store : own_code_),
-        expand_([&library](ir::Context& c, ir::Op op, const ir::Expr* arg) { return library.expand_math(c, op, arg); }) {}
+        expand_([&library](ir::Context& c, ir::Op op, const ir::Expr* arg) { return library.expand_math(c, op, arg); }) {
+    for (const std::string& program : options.programs) wanted_.merge(passes::functions_of(parts, program));
+  }
 
   Result<CompiledVariant> run() {
     CompiledVariant variant;
@@ -83,7 +86,8 @@ class VariantCompiler {
     MLC_RETURN_IF_ERROR(dump(lowered, shown));
     MLC_ASSIGN(variant.plan, plan_of(lowered));
     if (options_.choose) variant.launches = launches_in(lowered);
-    for (const auto& program : parts_.programs)
+    variant.programs = options_.programs;
+    for (const auto& program : wanted_programs())
       for (const nest::Step& step : program->steps)
         if (!step.service.empty()) variant.services.insert(step.service);
     return variant;
@@ -152,6 +156,7 @@ class VariantCompiler {
     LoweredNests known;
     for (const auto& segment : parts_.segments) {
       const nest::Function* function = segment.get();
+      if (!is_wanted(function->name)) continue;
       plan::FunctionPlan plan;
       plan.function = function;
       plan.constant = [this, function](uint32_t array) { return weights_.place_of(*function, array); };
@@ -289,7 +294,21 @@ class VariantCompiler {
     return tune::nest_name(nest::lasting_key(*place.function, *place.statement->nest));
   }
 
-  std::span<const plan::FunctionPlan> whole(const Lowered& all) const { return std::span(all.plans).first(std::min(all.plans.size(), parts_.num_whole)); }
+  // Whether a segment or a program gets code.
+  bool is_wanted(const std::string& function) const { return options_.programs.empty() || function == parts_.derive || wanted_.contains(function); }
+
+  std::vector<std::shared_ptr<const nest::Program>> wanted_programs() const {
+    std::vector<std::shared_ptr<const nest::Program>> out;
+    std::copy_if(parts_.programs.begin(), parts_.programs.end(), std::back_inserter(out), [&](const auto& program) { return is_wanted(program->interface.name); });
+    return out;
+  }
+
+  // Plans of the segments that are not those of the cut forms, which are behind them.
+  std::span<const plan::FunctionPlan> whole(const Lowered& all) const {
+    size_t count = 0;
+    for (size_t k = 0; k < std::min(parts_.segments.size(), parts_.num_whole); ++k) count += is_wanted(parts_.segments[k]->name);
+    return std::span(all.plans).first(count);
+  }
   std::vector<CompiledLaunch> launches_in(const Lowered& lowered) const {
     std::vector<CompiledLaunch> all;
     for (const plan::FunctionPlan& plan : whole(lowered))
@@ -446,7 +465,7 @@ class VariantCompiler {
   }
 
   Result<std::vector<std::byte>> plan_of(const Lowered& lowered) {
-    MLC_ASSIGN(std::vector<std::byte> plan, plan::write_plan(ctx_, lowered.plans, parts_.programs, {parts_.derive, parts_.derived}));
+    MLC_ASSIGN(std::vector<std::byte> plan, plan::write_plan(ctx_, lowered.plans, wanted_programs(), {parts_.derive, parts_.derived}));
     MLC_RETURN_IF_ERROR(plan::verify(plan, static_cast<uint32_t>(lowered.kernels.size()),
                                      [&](uint32_t kernel, size_t operand) { return lowered.kernels[kernel].params[operand].written; }));
     return plan;
@@ -488,6 +507,7 @@ class VariantCompiler {
   std::unordered_map<const nest::Statement*, size_t> choice_;  // of those that need another candidate than the first
   std::unordered_set<const nest::Statement*> apart_;           // of groups whose statements are lowered one by one
   std::vector<RefusedStatement>* refused_ = nullptr;           // where all are asked for
+  std::set<std::string> wanted_;                               // functions of VariantOptions::programs
 };
 
 }  // namespace
@@ -505,6 +525,16 @@ Result<std::vector<LoweredStatement>> try_variant(ir::Context& ctx, const lang::
 Result<std::vector<RefusedStatement>> refused_by_device(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts, const WeightStore& weights,
                                                         const targets::Target& device) {
   return VariantCompiler(ctx, library, parts, weights, device, {}).refused();
+}
+
+std::vector<std::string> possible_programs(const passes::Parts& parts, std::span<const std::string> programs, std::span<const RefusedStatement> refused) {
+  std::vector<std::string> possible;
+  for (const std::string& program : programs) {
+    const std::set<std::string> functions = passes::functions_of(parts, program);
+    const auto needs = [&](const RefusedStatement& r) { return parts.segments[r.segment]->name == parts.derive || functions.contains(parts.segments[r.segment]->name); };
+    if (std::none_of(refused.begin(), refused.end(), needs)) possible.push_back(program);
+  }
+  return possible;
 }
 
 void drop_equal_variants(std::vector<CompiledVariant>& variants) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct CompiledLaunch {
 struct CompiledVariant {
   const targets::Target* target = nullptr;
   std::vector<std::byte> module, plan;
+  std::vector<std::string> programs;  // of the container, that it has code for; empty: all
   std::set<std::string> services;  // of the application, that the plan asks for
   std::vector<CompiledLaunch> launches;  // where schedules were chosen by others
   size_t num_kernels = 0;   // emitted
@@ -47,6 +49,7 @@ struct VariantOptions {
   targets::CodeStore* store = nullptr;        // of code made before; null: what this variant has made is kept for as long as it takes
   const DumpOptions* dump = nullptr;          // what is shown of kernels; may be null
   ChooseSchedule choose = {};                 // asked for each nest that is not in a group; may be empty
+  std::vector<std::string> programs = {};     // of the container, that get code; empty: all
 };
 
 // Segments have passed all passes, those of the target's class (layouts do not depend on it, so that weights exist once); `weights` is
@@ -75,5 +78,8 @@ struct RefusedStatement {
 // a variant. Fails where something else than a statement is refused, as the whole plan may be.
 Result<std::vector<RefusedStatement>> refused_by_device(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts, const WeightStore& weights,
                                                         const targets::Target& device);
+
+// Those of `programs`, names of the container's, of which the device refuses no statement.
+std::vector<std::string> possible_programs(const passes::Parts& parts, std::span<const std::string> programs, std::span<const RefusedStatement> refused);
 
 }  // namespace mlc::compile

@@ -188,4 +188,19 @@ Status cut_segments(ir::Context& ctx, Parts& parts) {
   return ok();
 }
 
+std::set<std::string> functions_of(const Parts& parts, const std::string& program) {
+  std::set<std::string> known{program, program + ".*"};
+  std::vector<std::string> open(known.begin(), known.end());
+  while (!open.empty()) {
+    const std::string name = std::move(open.back());
+    open.pop_back();
+    const auto of_name = std::find_if(parts.programs.begin(), parts.programs.end(), [&](const auto& p) { return p->interface.name == name; });
+    if (of_name == parts.programs.end()) continue;
+    for (const nest::Step& step : (*of_name)->steps)
+      for (const std::string& called : step.functions)
+        if (known.insert(called).second) open.push_back(called);
+  }
+  return known;
+}
+
 }  // namespace mlc::passes

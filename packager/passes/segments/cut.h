@@ -10,6 +10,7 @@
 // pass, as those of an interface have none. A segment with states is not cut: they stay in the memory of one device.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,5 +25,8 @@ void number_parts(ir::Context& ctx, const std::vector<std::string>& names, Parts
 
 // Adds the segments whose parts are numbered, cut. After all passes and collect_derived.
 Status cut_segments(ir::Context& ctx, Parts& parts);
+
+// Names of the segments and programs that `program`, one of the container, consists of: itself, what it calls, and the same in its cut form.
+std::set<std::string> functions_of(const Parts& parts, const std::string& program);
 
 }  // namespace mlc::passes

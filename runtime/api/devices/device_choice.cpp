@@ -7,6 +7,8 @@
 
 #include "base/compose.h"
 #include "runtime/api/session/devices.h"
+#include "runtime/api/session/model.h"
+#include "runtime/probe/probe.h"
 
 namespace mlc::api {
 namespace {
@@ -127,6 +129,56 @@ Result<std::vector<ProgramGroup>> group_programs(const DeviceChoice& choice, con
     if (i != main) MLC_RETURN_IF_ERROR(place(i));
   MLC_RETURN_IF_ERROR(check_states(out, manifest));
   return out;
+}
+
+void cut_by_code(const format::Manifest& manifest, const MatchPolicy& policy, std::vector<ProgramGroup>& groups, FoundByGroup& found) {
+  for (size_t g = 0, count = groups.size(); g < count; ++g) {
+    std::vector<uint32_t> partial;  // variants that fit, of some programs
+    const Matcher matcher(probe::host(), manifest.variants, with_devices(policy, found.groups[g].get()));
+    for (const Assessment& a : matcher.assessments())
+      if (a.fits && !manifest.variants[a.variant].methods.empty()) partial.push_back(a.variant);
+    if (partial.empty()) continue;
+    std::vector<bool> for_states(partial.size(), true);  // which of these have code for all programs with states
+    const auto code_of = [&](uint32_t method) {
+      std::vector<bool> has;
+      for (const uint32_t v : partial) has.push_back(has_code_for(manifest.variants[v], method));
+      return has;
+    };
+    for (const uint32_t method : groups[g].methods)
+      if (!manifest.methods[method].state.empty())
+        for (size_t k = 0; k < partial.size(); ++k) for_states[k] = for_states[k] && has_code_for(manifest.variants[partial[k]], method);
+    std::vector<std::pair<std::vector<bool>, std::vector<uint32_t>>> by_code;
+    for (const uint32_t method : groups[g].methods) {
+      std::vector<bool> has = manifest.methods[method].state.empty() ? code_of(method) : for_states;
+      const auto same = std::find_if(by_code.begin(), by_code.end(), [&](const auto& one) { return one.first == has; });
+      (same == by_code.end() ? by_code.emplace_back(std::move(has), std::vector<uint32_t>()) : *same).second.push_back(method);
+    }
+    for (size_t k = 1; k < by_code.size(); ++k) {
+      groups.push_back({groups[g].wanted, std::move(by_code[k].second)});
+      found.groups.push_back(found.groups[g]);
+    }
+    groups[g].methods = std::move(by_code[0].second);
+  }
+}
+
+void keep_group(const format::Manifest& manifest, std::span<const uint32_t> methods, exec::Plan& plan) {
+  std::vector<std::string_view> names;
+  for (const uint32_t method : methods) names.push_back(manifest.methods[method].name);
+  exec::keep_programs(plan, names);
+}
+
+Status has_code(const Model& model, uint32_t group, std::string_view variant) {
+  const auto& variants = model.manifest().variants;
+  const auto named = std::find_if(variants.begin(), variants.end(), [&](const format::Variant& v) { return v.name == variant; });
+  if (named == variants.end() || model.num_groups() == 1) return ok();
+  const auto& methods = model.methods_of(group);
+  if (std::all_of(methods.begin(), methods.end(), [&](uint32_t method) { return has_code_for(*named, method); })) return ok();
+  return Status(Code::NoVariant, 2001, "variant '{}' has no code for {}", variant, model.programs_of(group)).hint("without --variant each program has the best that there is");
+}
+
+bool has_device(const Model& model, uint32_t group) {
+  const auto all = model.matcher_of(group).assessments();
+  return std::any_of(all.begin(), all.end(), [](const Assessment& a) { return a.fits && a.device; });
 }
 
 }  // namespace mlc::api

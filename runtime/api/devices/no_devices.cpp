@@ -14,6 +14,12 @@ Result<std::vector<ProgramGroup>> group_programs(const DeviceChoice& choice, con
 
 Result<FoundByGroup> find_devices(const DeviceChoice&, std::span<const ProgramGroup>, std::span<const format::Variant>) { return FoundByGroup{}; }
 
+// There is one group.
+void cut_by_code(const format::Manifest&, const MatchPolicy&, std::vector<ProgramGroup>&, FoundByGroup&) {}
+void keep_group(const format::Manifest&, std::span<const uint32_t>, exec::Plan&) {}
+Status has_code(const Model&, uint32_t, std::string_view) { return ok(); }
+bool has_device(const Model&, uint32_t) { return false; }
+
 Session::Profiled Session::profiled(uint32_t function, uint32_t index) const { return {*executor_, function, index, device_}; }
 
 int Session::stage(uint32_t, MlcStage*) const { return MLC_NOT_FOUND; }

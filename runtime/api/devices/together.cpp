@@ -18,10 +18,12 @@ using ensemble::Part;
 constexpr const char* kProcessor = "cpu";
 
 // Which variants suit one device alone: a matcher gives each variant to the first one that it fits.
-Matcher matcher_for(const Model& model, const NamedDevice& device) {
+Matcher matcher_for(const Model& model, uint32_t group, const NamedDevice& device) {
   MatchPolicy policy;  // code of devices runs only where trust is settled
   for (const exec::Service& service : model.services()) policy.services.push_back(service.name);
   policy.devices = {&device, 1};
+  policy.programs = model.methods_of(group);
+  policy.methods = model.manifest().methods;
   return Matcher(probe::host(), model.manifest().variants, std::move(policy));
 }
 
@@ -71,7 +73,7 @@ Result<std::shared_ptr<Session>> Session::load_part(Matcher matcher, const Named
     MLC_ASSIGN(std::vector<uint32_t> candidates, matcher.candidates({}, {}));
     std::erase_if(candidates, [&](uint32_t v) { return is_for_device(model_.manifest().variants[v]) != (device != nullptr); });
     if (candidates.empty()) return Status(Code::NoVariant, "no variant runs on {}", device ? device->name : kProcessor);
-    std::shared_ptr<Session> part(new Session(model_));
+    std::shared_ptr<Session> part(new Session(model_, group_));
     part->allocator_ = allocator_;
     part->pool_ = pool_;
     part->variant_ = candidates.front();
@@ -108,7 +110,7 @@ Status Session::load_parts(const SessionOptions& options, const std::vector<std:
   Status none(Code::NoVariant, "no device is left that runs it");
   for (const NamedDevice& device : found.usable) {
     if (std::find(lost.begin(), lost.end(), device.name) != lost.end()) continue;
-    Status status = add(matcher_for(model_, device), &device);
+    Status status = add(matcher_for(model_, options.group, device), &device);
     if (status.code == Code::Resource || status.code == Code::NoVariant || status.code == Code::Unsupported) none = std::move(status);
     else MLC_RETURN_IF_ERROR(std::move(status));
   }

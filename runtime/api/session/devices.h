@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "runtime/match/matcher.h"
+#include "runtime/plan/plan.h"
 #include "schema/format.h"
 #include "schema/manifest.h"
 
@@ -52,6 +53,20 @@ struct FoundByGroup {
 // Asks drivers once, for devices of the modules that the variants have. Usage if a group names one that is not there. Null: this library
 // has no loader for any.
 Result<FoundByGroup> find_devices(const DeviceChoice& choice, std::span<const ProgramGroup> groups, std::span<const format::Variant> variants);
+
+// Cuts groups where variants that fit the devices of one have code for some of its programs only. Programs that keep state stay together; the
+// first group keeps the program that it had first. `policy` is that of matchers, but for devices.
+void cut_by_code(const format::Manifest& manifest, const MatchPolicy& policy, std::vector<ProgramGroup>& groups, FoundByGroup& found);
+// The policy for these devices, which outlive it; null: as it is.
+MatchPolicy with_devices(MatchPolicy policy, const FoundDevices* found);
+// Of the plan of a session for a group, what the group's programs consist of.
+void keep_group(const format::Manifest& manifest, std::span<const uint32_t> methods, exec::Plan& plan);
+
+class Model;
+// NoVariant for a variant, by name, that has no code for some program of one of several groups.
+Status has_code(const Model& model, uint32_t group, std::string_view variant);
+// Whether some variant runs the programs of a group on a device.
+bool has_device(const Model& model, uint32_t group);
 
 // What sessions of a model share on devices. Its content is that of devices.cpp.
 struct SharedOnDevices {

@@ -232,8 +232,12 @@ Status run_vector(Session& session, const format::Golden& g, GoldenReport& repor
 
 Result<GoldenReport> run_golden(ProgramSessions& sessions, const char* name) {
   GoldenReport report;
-  for (const format::Golden& g : sessions.model().manifest().golden)
-    if (!name || g.name == name) MLC_RETURN_IF_ERROR(run_vector(sessions.for_run(sessions.model().manifest().methods[g.method].name.c_str()), g, report));
+  for (const format::Golden& g : sessions.model().manifest().golden) {
+    if (name && g.name != name) continue;
+    if (!name && !sessions.can_run(g.method).ok()) continue;
+    MLC_ASSIGN(Session * session, sessions.for_run(sessions.model().manifest().methods[g.method].name.c_str()));
+    MLC_RETURN_IF_ERROR(run_vector(*session, g, report));
+  }
   if (name && report.vectors == 0) return Status(Code::NotFound, "no golden vector '{}'", name);
   return report;
 }

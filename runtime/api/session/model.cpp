@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <numeric>
 #include <utility>
 
 #include "base/compose.h"
@@ -47,13 +48,12 @@ uint32_t main_of(const container::Container& container) {
   return container.find_method("main").value_or(container.manifest().model.default_method);
 }
 
-// `found` outlives the policy; null: as it is.
+}  // namespace
+
 MatchPolicy with_devices(MatchPolicy policy, const FoundDevices* found) {
   if (found) policy.devices = found->usable, policy.why_no_cuda = found->why_no_cuda, policy.why_no_vulkan = found->why_no_vulkan;
   return policy;
 }
-
-}  // namespace
 
 Result<ModelFile> ModelFile::authenticate(ModelOptions options) {
   MLC_ASSIGN(signing::TrustSet trust, signing::TrustSet::load(options.trust));
@@ -120,11 +120,20 @@ Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
     MLC_ASSIGN(found, find_devices(file.options.devices, groups, manifest.variants));
     policy.why_no_cuda = policy.why_no_vulkan = "this library has no loader for devices (libmlrt-gpu has)";
   }
-  std::unique_ptr<Model> model(new Model(std::move(allocator), std::move(*opened), with_devices(policy, found.together.get()), found.together));
-  if (groups.size() > 1 && found.together)
-    for (size_t i = 0; i < groups.size(); ++i)
-      model->groups_.push_back({std::move(groups[i].methods), found.groups[i], Matcher(probe::host(), manifest.variants, with_devices(policy, found.groups[i].get())),
-                                names_devices(groups[i].wanted)});
+  if (found.together) cut_by_code(manifest, policy, groups, found);
+  std::vector<uint32_t> all(manifest.methods.size());
+  std::iota(all.begin(), all.end(), 0);
+  policy.methods = manifest.methods;
+  const bool is_one = groups.size() == 1 || !found.together;
+  MatchPolicy of_all = with_devices(policy, found.together.get());
+  if (is_one) of_all.programs = all;
+  std::unique_ptr<Model> model(new Model(std::move(allocator), std::move(*opened), std::move(of_all), found.together));
+  model->all_methods_ = std::move(all);
+  for (size_t i = 0; i < groups.size() && !is_one; ++i) {
+    policy.programs = groups[i].methods;
+    model->groups_.push_back({std::move(groups[i].methods), found.groups[i], Matcher(probe::host(), manifest.variants, with_devices(policy, found.groups[i].get())),
+                              names_devices(groups[i].wanted)});
+  }
   model->wants_device_ = std::any_of(groups.begin(), groups.end(), [](const ProgramGroup& g) { return names_devices(g.wanted); });
   model->services_ = std::move(services);
   model->notes_ = std::move(file.notes);

@@ -73,6 +73,7 @@ class Model {
   uint32_t num_groups() const { return groups_.empty() ? 1 : static_cast<uint32_t>(groups_.size()); }
   uint32_t group_of(uint32_t method) const;
   std::string programs_of(uint32_t group) const;  // "detect, read"
+  const std::vector<uint32_t>& methods_of(uint32_t group) const { return groups_.empty() ? all_methods_ : groups_[group].methods; }
   // Against the devices of a group. A session rejects variants of its own copy.
   const Matcher& matcher_of(uint32_t group) const { return groups_.empty() ? matcher_ : groups_[group].matcher; }
   const FoundDevices* found_devices(uint32_t group) const { return groups_.empty() ? devices_.get() : groups_[group].devices.get(); }  // null: none were asked for
@@ -110,6 +111,7 @@ class Model {
   std::vector<exec::Service> services_;
   Matcher matcher_;
   std::vector<Group> groups_;  // none: one of all programs, of the above
+  std::vector<uint32_t> all_methods_;
   mutable std::mutex mu_;
   mutable std::map<std::string, VerifiedBytes> kept_;  // guarded by mu_
   mutable std::map<uint32_t, std::shared_ptr<exec::DerivedConstants>> derived_;  // by variant; guarded by mu_

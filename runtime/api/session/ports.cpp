@@ -40,8 +40,9 @@ const std::vector<format::Port>& ports_of(const format::Method& method, bool is_
   return method.core_inputs.empty() ? method.inputs : method.core_inputs;
 }
 
-Status check_ports(const format::Manifest& manifest, const exec::Plan& plan) {
-  for (const format::Method& method : manifest.methods) {
+Status check_ports(const format::Manifest& manifest, std::span<const uint32_t> methods, const exec::Plan& plan) {
+  for (const uint32_t number : methods) {
+    const format::Method& method = manifest.methods[number];
     const auto index = plan.find(method.name);
     if (!index) return Status(Code::Malformed, "the plan has no program '{}'", method.name);
     const exec::Function& function = plan.functions[*index];

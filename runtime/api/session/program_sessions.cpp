@@ -14,32 +14,44 @@ Result<std::unique_ptr<ProgramSessions>> ProgramSessions::create(const Model& mo
     return Status(Code::Usage, "a placement says of each segment where it runs: devices by program are not said beside it");
   const char* const objective = options.objective;
   for (uint32_t i = 0; i < count; ++i) {
+    if (Status code = has_code(model, i, options.variant); !code.ok()) {
+      out->groups_.push_back({nullptr, {}, std::move(code)});
+      continue;
+    }
     options.group = i;
     // Programs of the processor alone have nothing to divide, beside others that have.
-    options.objective = count > 1 && model.found_devices(i)->usable.empty() ? nullptr : objective;
+    options.objective = count > 1 && !has_device(model, i) ? nullptr : objective;
     auto session = Session::create(model, options);
     if (!session) return count == 1 ? std::move(session).status() : std::move(session).status().note("programs {}", model.programs_of(i));
-    out->groups_.push_back({std::move(*session), count == 1 ? std::string() : model.programs_of(i)});
+    out->groups_.push_back({std::move(*session), count == 1 ? std::string() : model.programs_of(i), {}});
   }
+  while (out->main_ < count && !out->groups_[out->main_].session) ++out->main_;
+  if (out->main_ == count) return out->groups_[0].missing;
   out->memory_limit_ = out->main().executor().budget().limit;
   return out;
 }
 
+Session& ProgramSessions::of(uint32_t method) {
+  Session* const session = groups_[model().group_of(method)].session.get();
+  return session ? *session : main();
+}
+
 Session& ProgramSessions::of(const char* program) {
-  if (groups_.size() == 1 || !program) return main();
-  const auto method = model().container().find_method(program);
+  const auto method = model().container().find_method(program ? program : model().manifest().methods[model().main_method()].name);
   return method ? of(*method) : main();
 }
 
-Session& ProgramSessions::for_run(const char* program) {
+Result<Session*> ProgramSessions::for_run(const char* program) {
+  if (groups_.size() == 1) return &main();
+  const auto method = program ? model().container().find_method(program) : model().main_method();
+  if (method) MLC_RETURN_IF_ERROR(can_run(*method));
   Session& session = of(program);
-  if (groups_.size() == 1) return session;
   uint64_t held = 0;
   for (const Group& group : groups_)
-    if (group.session.get() != &session) held += group.session->executor().budget().held;
+    if (group.session && group.session.get() != &session) held += group.session->executor().budget().held;
   exec::MemoryBudget& budget = session.executor().budget();
   budget.limit = std::max(budget.held, memory_limit_ - std::min(held, memory_limit_));
-  return session;
+  return &session;
 }
 
 Session& ProgramSessions::with_state() {
@@ -52,6 +64,7 @@ Session& ProgramSessions::with_state() {
 const std::string& ProgramSessions::note() {
   if (groups_.size() == 1) return main().note();
   for (Group& group : groups_) {
+    if (!group.session) continue;
     std::string_view added = group.session->note();
     added.remove_prefix(group.heard);
     group.heard += added.size();

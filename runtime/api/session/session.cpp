@@ -65,7 +65,8 @@ Status Session::load_plan(uint32_t num_kernels) {
   context.constant_bytes = [&m](uint32_t tensor, uint32_t copy) { return format::copy_bytes(m.tensors, tensor, copy); };
   auto plan = exec::decode_plan(bytes.bytes(), context);
   if (!plan) return std::move(plan).status().note(bytes.name());
-  if (Status fits = check_ports(m, *plan); !fits.ok()) return std::move(fits).note(bytes.name());
+  if (model_.num_groups() > 1) keep_group(m, model_.methods_of(group_), *plan);
+  if (Status fits = check_ports(m, model_.methods_of(group_), *plan); !fits.ok()) return std::move(fits).note(bytes.name());
   plan_ = std::move(*plan);
   return model_.is_trusted() ? ok() : check_declared();
 }
@@ -100,7 +101,7 @@ Status Session::check_declared() const {
 }
 
 Result<std::unique_ptr<Session>> Session::load_best(const Model& model, Matcher& matcher, const SessionOptions& options) {
-  std::unique_ptr<Session> session(new Session(model));
+  std::unique_ptr<Session> session(new Session(model, options.group));
   session->allocator_ = options.allocator;
   if (!options.pool) {
     MLC_ASSIGN(const PoolOptions pool, pool_options(probe::host().topology));

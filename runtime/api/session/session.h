@@ -102,7 +102,7 @@ class Session {
   Result<uint32_t> function(const char* program) const;
 
  private:
-  explicit Session(const Model& model) : model_(model) {}
+  Session(const Model& model, uint32_t group) : model_(model), group_(group) {}
   // The best that `matcher` has left.
   static Result<std::unique_ptr<Session>> load_best(const Model& model, Matcher& matcher, const SessionOptions& options);
   // What does what a device cannot (devices.cpp): the best of the variants for processors, as far as the options allow one.
@@ -138,6 +138,7 @@ class Session {
   };
 
   const Model& model_;
+  const uint32_t group_;
   uint32_t variant_ = 0;
   std::string note_, device_;
   std::optional<Allocator> allocator_;

@@ -121,7 +121,7 @@ Status check_pointers(const MlcTensor* in, uint32_t num_in, const MlcTensor* out
 
 Status infer(MlcSession* s, const char* program, const MlcTensor* in, uint32_t num_in, MlcTensor* out, uint32_t num_out) {
   MLC_RETURN_IF_ERROR(check_pointers(in, num_in, out, num_out));
-  s->session = &s->sessions->for_run(program);
+  MLC_ASSIGN(s->session, s->sessions->for_run(program));
   MLC_ASSIGN(const uint32_t function, s->session->function(program));
   const exec::Function& f = s->session->plan().functions[function];
   MLC_RETURN_IF_ERROR(bind_inputs(s, function, in, num_in));
@@ -144,7 +144,7 @@ Status infer(MlcSession* s, const char* program, const MlcTensor* in, uint32_t n
 Result<uint32_t> bind_tensors(MlcSession* s, const MlcRunOptions& options, const MlcTensor* in, uint32_t num_in, const MlcTensor* out,
                               uint32_t num_out) {
   MLC_RETURN_IF_ERROR(check_pointers(in, num_in, out, num_out));
-  s->session = &s->sessions->for_run(options.program);
+  MLC_ASSIGN(s->session, s->sessions->for_run(options.program));
   MLC_ASSIGN(const uint32_t function, s->session->function(options.program));
   const exec::Function& f = s->session->plan().functions[function];
   MLC_RETURN_IF_ERROR(bind_inputs(s, function, in, num_in));

@@ -74,14 +74,17 @@ int session_info(const MlcSession* s, MlcSessionInfo* out) {
 
 int program_info(const MlcSession* s, uint32_t program, MlcSessionInfo* out) {
   if (!s || program >= s->sessions->model().manifest().methods.size()) return MLC_USAGE;
+  if (!s->sessions->can_run(program).ok()) return MLC_NO_VARIANT;
   return fill(info_of(s->sessions->of(program)), out);
 }
 
 int stage(const MlcSession* s, uint32_t index, MlcStage* out) {
   if (!s || !is_fillable(out)) return MLC_USAGE;
   for (uint32_t i = 0; i < s->sessions->size(); ++i) {
-    if (s->sessions->at(i).stage(index, out) == MLC_OK) return MLC_OK;
-    index -= s->sessions->at(i).num_stages();
+    const Session* const session = s->sessions->at(i);
+    if (!session) continue;
+    if (session->stage(index, out) == MLC_OK) return MLC_OK;
+    index -= session->num_stages();
   }
   return MLC_NOT_FOUND;
 }

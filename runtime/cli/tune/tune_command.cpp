@@ -51,12 +51,15 @@ std::vector<Candidate> candidates_of(const OpenModel& model, uint32_t most) {
 }
 
 // Loaded, and right by the golden vectors: what is wrong is never measured.
-Status prepare(const OpenModel& model, const TuneFlags& flags, Candidate& candidate) {
+Status prepare(const OpenModel& model, const TuneFlags& flags, uint32_t program, Candidate& candidate) {
   VariantOptions options;
   options.variant = candidate.name;
   options.threads = flags.threads;
   options.limits = flags.limits;
   MLC_ASSIGN(OpenSession session, open_session(model, options));
+  auto info = sized<MlcSessionInfo>();
+  if (api().program_info(session.session.get(), program, &info) != MLC_OK || info.variant != candidate.name)
+    return Status(Code::Unsupported, "it has no code for the program that is measured");
   candidate.session = std::move(session);
   if (model.info.num_golden == 0) return ok();
   say_what_crashed(model, candidate.name.c_str());
@@ -132,7 +135,7 @@ Result<Report> tune(const TuneFlags& flags, OpenFiles& files) {
   std::vector<Candidate> candidates = candidates_of(model, flags.most);
   std::vector<Candidate*> good;
   for (Candidate& c : candidates) {
-    const Status status = prepare(model, flags, c);
+    const Status status = prepare(model, flags, target.program, c);
     if (status.ok()) good.push_back(&c);
     else if (status.code == Code::Cancelled || status.code == Code::Malformed || status.code == Code::BadSignature) return status;
     else c.fault = status.message;

@@ -96,6 +96,28 @@ TEST_CASE("of variants that ask for equally much the one that asks for the newes
   CHECK(names(all, Matcher(record, all).candidates("", "").value()) == "v1 v2 v0");
 }
 
+TEST_CASE("a variant is for the programs that it has code for") {
+  const auto record = probe::run(test::FakeSources::x86_v4());
+  auto all = fleet();
+  std::vector<format::Method> methods(3);
+  methods[0].name = "detect", methods[1].name = "find", methods[2].name = "read";
+  all[5].methods = {0, 1};  // x86-64-v4
+  const auto best = [&](std::vector<uint32_t> programs) {
+    MatchPolicy policy;
+    policy.programs = std::move(programs);
+    policy.methods = methods;
+    const Matcher m(record, all, policy);
+    return std::pair{all[m.candidates("", "").value().front()].name, m.assessments()[5].reason()};
+  };
+  CHECK(best({}).first == "x86-64-v4");
+  CHECK(best({1}).first == "x86-64-v4");
+  CHECK(best({0, 1}).first == "x86-64-v4");
+  CHECK(best({0, 2}) == std::pair<std::string, std::string>{"x86-64-v3", "has no code for program 'read'"});
+  CHECK(has_code_for(all[5], 1));
+  CHECK_FALSE(has_code_for(all[5], 2));
+  CHECK(has_code_for(all[4], 2));  // none is listed
+}
+
 TEST_CASE("--variant picks within C; outside it prints the failing clauses; an unknown name is a usage error") {
   const auto record = probe::run(test::FakeSources::x86_v4());
   const auto all = fleet();

@@ -627,3 +627,58 @@ TEST_CASE("calls nest as deep as the limit and no deeper") {
   REQUIRE(executor->run(0, {&in, 1}, {&out, 1}).ok());
   CHECK(floats(out) == F{5});
 }
+
+TEST_CASE("functions of some programs are kept, and do what they did") {
+  const std::string other = R"(function "apart" { $0 = dim 0 0 input "x" f32 [$0] %0 %1 = call "s/add" (%0) output "y" f32 rank 1 %1 } )";
+  const auto bytes = bytes_of_text("plan\n" + other + loop_text() + kSegments);
+  const auto names = [](const Plan& plan) {
+    std::vector<std::string> out;
+    for (const Function& f : plan.functions) out.push_back(f.name);
+    return out;
+  };
+  const auto kept = [&](std::vector<std::string_view> programs) {
+    Plan plan = decode_plan(bytes, {6, {}}).value();
+    keep_programs(plan, programs);
+    return plan;
+  };
+  CHECK(names(kept({"apart"})) == std::vector<std::string>{"apart", "s/add"});
+  CHECK(names(kept({"apart", "main"})) == std::vector<std::string>{"apart", "main", "main/body", "s/add", "s/concat", "s/less3", "s/square"});
+  CHECK(kept({"absent"}).functions.empty());
+  const Plan plan = kept({"main"});
+  CHECK(names(plan) == std::vector<std::string>{"main", "main/body", "s/concat", "s/less3", "s/square"});
+  const auto pool = WorkerPool::create({}).value();
+  std::vector<F> rows;
+  for (const Plan& one : {decode_plan(bytes, {6, {}}).value(), plan}) {
+    Kernels kernels;
+    NoConstants constants;
+    const auto executor = std::move(Executor::create(one, kernels, constants, *pool, {})).value();
+    const In n = num(3), go = flag(true), x = vec({1, 2});
+    const std::vector<InputArg> inputs{n, go, x};
+    std::vector<OutputArg> outputs(3);
+    REQUIRE(executor->run(*one.find("main"), inputs, outputs).ok());
+    rows.push_back(floats(outputs[0]));
+  }
+  CHECK(rows[0].size() > 2);
+  CHECK(rows[0] == rows[1]);
+}
+
+TEST_CASE("states, and what derives constants, are those of the functions that are kept") {
+  const std::string text =
+      "plan derive \"derive\" 64 function \"a\" { $0 = const 64 $1 = const 0 buffer #0 u8 bytes $0 state 3 buffer #1 u8 bytes $0 output 0 output \"y\" u8 [$0] #1 arena $1 copy (#1, #0) }"
+      " function \"b\" { $0 = const 64 $1 = const 0 buffer #0 u8 bytes $0 output 0 output \"y\" u8 [$0] #0 arena $1 fill (#0) 1 }"
+      " function \"derive\" { $0 = const 64 $1 = const 0 buffer #0 u8 bytes $0 derived 0 arena $1 fill (#0) 7 }";
+  auto parsed = plan::parse(text);
+  REQUIRE_MESSAGE(parsed.ok(), (parsed.ok() ? std::string() : parsed.status().message));
+  const auto bytes = plan::encode(*parsed);
+  Plan plan = decode_plan(bytes, {}).value();
+  CHECK(plan.num_states == 4);
+  const std::string_view b[] = {"b"}, a[] = {"a"};
+  keep_programs(plan, b);
+  CHECK(plan.num_states == 0);
+  REQUIRE(plan.functions.size() == 2);
+  CHECK(plan.functions[plan.derive].name == "derive");
+  plan = decode_plan(bytes, {}).value();
+  keep_programs(plan, a);
+  CHECK(plan.num_states == 4);
+  CHECK(plan.functions[plan.derive].name == "derive");
+}

@@ -40,7 +40,7 @@ struct Doubling {
     programs.push_back({.function = std::move(m.f)});
     for (const std::string& name : vectors) {
       programs[0].golden.vectors.push_back({{nest::Tensor::of<float>(DType::F32, {4}, {0, 0.5f, 1, 2})}, {nest::Tensor::of<float>(DType::F32, {4}, {0, answer, 2, 4})}, {}, name});
-      file.vectors.push_back({compile::golden_name("main", programs[0].golden.vectors.back()), 1});
+      file.vectors.push_back({compile::golden_name("main", programs[0].golden.vectors.back()), "main", 1});
     }
     compile::WeightStore weights;
     auto parts = compile::optimise(ctx, programs, weights, {}, {}, true);
