@@ -47,7 +47,7 @@ inline SmallFormat small_format(DType t) {
 }
 inline bool is_small(DType t) { return is_float(t) && t != DType::F32 && t != DType::F64; }
 
-inline double decode_small(uint32_t bits, DType t) {
+inline double computed_small(uint32_t bits, DType t) {
   if (t == DType::F8E8M0) return bits == 255 ? NAN : std::ldexp(1.0, int(bits) - 127);
   const SmallFormat s = small_format(t);
   const uint32_t mant = bits & ((1u << s.mantissa) - 1), exp = (bits >> s.mantissa) & ((1u << s.exponent) - 1);
@@ -60,6 +60,14 @@ inline double decode_small(uint32_t bits, DType t) {
   else v = exp ? std::ldexp(double(mant | 1u << s.mantissa), int(exp) - s.bias - s.mantissa)
                : std::ldexp(double(mant), 1 - s.bias - s.mantissa);
   return negative ? -v : v;
+}
+
+inline double decode_small(uint32_t bits, DType t) {
+  static std::map<DType, std::vector<double>> tables;
+  std::vector<double>& table = tables[t];
+  if (table.empty())
+    for (uint32_t b = 0; b < 1u << (t == DType::F8E8M0 ? 8 : small_format(t).bits); ++b) table.push_back(computed_small(b, t));
+  return table[bits & (table.size() - 1)];
 }
 
 // Powers of two without sign: the nearest, the greater of two; the number after the largest would be 2^128.
