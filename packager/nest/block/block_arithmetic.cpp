@@ -33,6 +33,7 @@ bool real_loop(Op op, F* d, const F* a, int64_t n) {
     case Op::Tanh: each(d, a, n, [](F x) { return std::tanh(x); }); return true;
     case Op::Erf: each(d, a, n, [](F x) { return std::erf(x); }); return true;
     case Op::Floor: each(d, a, n, [](F x) { return std::floor(x); }); return true;
+    case Op::Rint: each(d, a, n, [](F x) { return std::nearbyint(x); }); return true;
     default: return false;
   }
 }
@@ -48,6 +49,17 @@ bool real_loop(Op op, F* d, const F* a, const F* b, int64_t n) {
     case Op::Max: each(d, a, b, n, [](F x, F y) { return x != x ? x : y != y ? y : x > y ? x : y; }); return true;
     default: return false;
   }
+}
+
+// Of floats: truncated, beyond `type` its least or greatest, NaN 0; as Op::SatCast does.
+template <class F>
+void saturate(DType type, int64_t* d, const F* a, int64_t n) {
+  const int64_t least = ir::lowest_int(type), most = ir::highest_int(type);
+  const double lo = static_cast<double>(least), hi = static_cast<double>(most);
+  each(d, a, n, [=](F x) -> int64_t {
+    const double v = static_cast<double>(x);
+    return v != v ? 0 : v <= lo ? least : v >= hi ? most : static_cast<int64_t>(v);
+  });
 }
 
 // Of floats or integers.
@@ -151,6 +163,8 @@ void BlockMachine::unary(const Instr& i) {
     copy(i.dst, i.a);
     return wrap(i.to, i.dst);
   }
+  if (i.op == Op::SatCast && kind(i.dst) == Register::Int && kind(i.a) != Register::Int && i.to != DType::U64 && i.to != DType::Bool)
+    return kind(i.a) == Register::F32 ? saturate(i.to, ints(i.dst), floats(i.a), n) : saturate(i.to, ints(i.dst), doubles(i.a), n);
   for (int64_t k = 0; k < n; ++k) set(i.dst, k, ir::apply_unary(i.op, i.from, i.to, get(i.a, k)));
 }
 

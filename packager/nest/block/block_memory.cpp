@@ -117,9 +117,14 @@ void BlockMachine::store(size_t write) {
   std::byte* base = arrays_[c.array].bytes.data();
   const int value = program_.values[write];
   const bool masked = !all(program_.where_reg), push = program_.pushes[write];
-  if (!push && !masked && c.dtype == DType::F32 && c.all_affine && row_inside(c, lanes_)) {
+  if (!push && !masked && c.all_affine && row_inside(c, lanes_)) {
     const int64_t first = value_of(c.linear), step = lane_step(c.linear);
-    for (int64_t i = 0; i < lanes_; ++i) std::memcpy(base + (first + i * step) * 4, floats(value) + i, 4);
+    if (c.dtype == DType::F32)
+      for (int64_t i = 0; i < lanes_; ++i) std::memcpy(base + (first + i * step) * 4, floats(value) + i, 4);
+    else if (c.dtype == DType::U8 || c.dtype == DType::I8)
+      for (int64_t i = 0; i < lanes_; ++i) base[first + i * step] = static_cast<std::byte>(ints(value)[i]);
+    else
+      for (int64_t i = 0; i < lanes_; ++i) ir::store_element(c.dtype, base, static_cast<uint64_t>(first + i * step), get(value, i));
     return;
   }
   const ir::Join join = program_.joins[write];
