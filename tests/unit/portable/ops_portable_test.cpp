@@ -44,10 +44,10 @@ void check_all(uint16_t lanes) {
 }
 
 TEST_CASE("every operation on every type gives the reference's answer in portable code") {
-#ifdef MLC_ADDRESS_SANITIZER
-  for (uint16_t lanes : {1, 64}) check_all(lanes);
+#ifdef MLC_ADDRESS_SANITIZER  // where 64 lanes take minutes
+  for (uint16_t lanes : {1, 16}) check_all(lanes);
 #else
-  for (uint16_t lanes : {1, 4, 16}) check_all(lanes);  // 64 in the build with the sanitizer
+  for (uint16_t lanes : {1, 4, 64}) check_all(lanes);
 #endif
 }
 
