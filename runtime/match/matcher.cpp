@@ -106,10 +106,10 @@ void Matcher::assess(Assessment& out) const {
   if (out.refused.empty()) {
     const auto lacks = std::find_if(policy_.programs.begin(), policy_.programs.end(), [&](uint32_t method) { return !has_code_for(v, method); });
     if (!v.unusable.empty()) out.refused = v.unusable;
-    else if (lacks != policy_.programs.end()) out.refused = compose("has no code for program '{}'", policy_.methods[*lacks].name);
     else if (!is_portable(v) && !policy_.native_allowed) out.refused = policy_.why_not;
     else if (no_device) out.refused = v.module_format == format::ModuleFormat::Ptx ? policy_.why_no_cuda : policy_.why_no_vulkan;
     if (no_device && out.refused.empty()) out.refused = compose("no device of {}", api_of(v));
+    if (out.refused.empty() && out.failing.empty() && lacks != policy_.programs.end()) out.refused = compose("has no code for program '{}'", policy_.methods[*lacks].name);
   }
   out.fits = out.failing.empty() && out.refused.empty();
   out.unknown = !out.fits && out.refused.empty() &&
