@@ -300,7 +300,7 @@ class Build {
     const auto refused = refused_by_device(ctx_, *library_, parts, weights_, target);
     if (!refused.ok() && refused.status().code != Code::Unsupported) return Status(refused.status());
     if (refused.ok()) options.programs = possible_programs(parts, names, *refused);
-    if (options.programs.empty()) return std::optional<CompiledVariant>();
+    if (options.programs.empty() || options.programs.size() == names.size()) return std::optional<CompiledVariant>();
     auto variant = compile_variant(ctx_, *library_, parts, weights_, target, options);
     if (!variant.ok() && variant.status().code == Code::Unsupported) return std::optional<CompiledVariant>();
     if (!variant.ok()) return std::move(variant).status();

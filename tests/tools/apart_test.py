@@ -234,6 +234,8 @@ def a_device_has_the_programs_that_it_can_do(t):
     assert "cuda-sm80   has no code for program 'default.each'" in refused.stderr + refused.stdout, refused
     tested = t.run("mlrun", "selftest", "p.mlc")
     assert "cuda-sm80" in tested.stdout + tested.stderr, tested
+    refused = t.run("mlrun", "run", "p.mlc", "--raw", "--program", "read", "-i", "x.npz", "--variant", "cuda-sm80", code=5)
+    assert "has no code for default.each, read" in refused.stderr, refused
     # Several devices together, of the programs that they share.
     t.run("mlrun", *RUN, "--objective", "latency")
     same(expected, {name: values for name, (_, values) in read(t.dir / "out.npz").items()})

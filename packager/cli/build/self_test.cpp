@@ -3,7 +3,6 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <set>
 #include <memory>
 #include <set>
 #include <thread>

@@ -132,6 +132,7 @@ Result<std::vector<ProgramGroup>> group_programs(const DeviceChoice& choice, con
 }
 
 void cut_by_code(const format::Manifest& manifest, const MatchPolicy& policy, std::vector<ProgramGroup>& groups, FoundByGroup& found) {
+  if (std::all_of(manifest.variants.begin(), manifest.variants.end(), [](const format::Variant& v) { return v.methods.empty(); })) return;
   for (size_t g = 0, count = groups.size(); g < count; ++g) {
     std::vector<uint32_t> partial;  // variants that fit, of some programs
     const Matcher matcher(probe::host(), manifest.variants, with_devices(policy, found.groups[g].get()));

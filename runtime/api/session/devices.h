@@ -46,6 +46,11 @@ struct FoundDevices {
   bool with_processor = false;      // which may work together with them
   std::string state_folder;         // of the choice
 };
+// The policy for these devices, which outlive it; null: as it is.
+inline MatchPolicy with_devices(MatchPolicy policy, const FoundDevices* found) {
+  if (found) policy.devices = found->usable, policy.why_no_cuda = found->why_no_cuda, policy.why_no_vulkan = found->why_no_vulkan;
+  return policy;
+}
 struct FoundByGroup {
   std::vector<std::shared_ptr<const FoundDevices>> groups;  // of each that was given
   std::shared_ptr<const FoundDevices> together;             // `usable`: those that some group may use
@@ -57,8 +62,6 @@ Result<FoundByGroup> find_devices(const DeviceChoice& choice, std::span<const Pr
 // Cuts groups where variants that fit the devices of one have code for some of its programs only. Programs that keep state stay together; the
 // first group keeps the program that it had first. `policy` is that of matchers, but for devices.
 void cut_by_code(const format::Manifest& manifest, const MatchPolicy& policy, std::vector<ProgramGroup>& groups, FoundByGroup& found);
-// The policy for these devices, which outlive it; null: as it is.
-MatchPolicy with_devices(MatchPolicy policy, const FoundDevices* found);
 // Of the plan of a session for a group, what the group's programs consist of.
 void keep_group(const format::Manifest& manifest, std::span<const uint32_t> methods, exec::Plan& plan);
 

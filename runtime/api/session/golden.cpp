@@ -239,6 +239,8 @@ Result<GoldenReport> run_golden(ProgramSessions& sessions, const char* name) {
     MLC_RETURN_IF_ERROR(run_vector(*session, g, report));
   }
   if (name && report.vectors == 0) return Status(Code::NotFound, "no golden vector '{}'", name);
+  if (report.vectors == 0 && !sessions.model().manifest().golden.empty())
+    return Status(Code::NoVariant, 2001, "no golden vector is of a program that '{}' has code for", sessions.main().variant().name);
   return report;
 }
 

@@ -50,11 +50,6 @@ uint32_t main_of(const container::Container& container) {
 
 }  // namespace
 
-MatchPolicy with_devices(MatchPolicy policy, const FoundDevices* found) {
-  if (found) policy.devices = found->usable, policy.why_no_cuda = found->why_no_cuda, policy.why_no_vulkan = found->why_no_vulkan;
-  return policy;
-}
-
 Result<ModelFile> ModelFile::authenticate(ModelOptions options) {
   MLC_ASSIGN(signing::TrustSet trust, signing::TrustSet::load(options.trust));
   MLC_ASSIGN(std::unique_ptr<container::Source> source, source_of(options));
