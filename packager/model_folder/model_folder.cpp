@@ -35,6 +35,13 @@ class Describer {
     return std::any_of(model_.graph.outputs.begin(), model_.graph.outputs.end(), [&](const model::Port& p) { return p.name == name; });
   }
 
+  // A mask keeps what is filled up out of a row; scales that are found for all rows of a run tie them together.
+  bool rows_are_apart() const {
+    const auto has_mask = [](const model::Port& port) { return port.name == "attention_mask"; };
+    const auto scales = [](const model::Node& node) { return node.op.starts_with("DynamicQuantize"); };
+    return std::any_of(model_.graph.inputs.begin(), model_.graph.inputs.end(), has_mask) && std::none_of(model_.graph.nodes.begin(), model_.graph.nodes.end(), scales);
+  }
+
   Result<std::string> tokenize_step(const File& config, bool is_encoder) {
     MLC_ASSIGN(const File tokenizer, File::read_optional(folder_, "tokenizer_config.json"));
     MLC_ASSIGN(const File sentences, File::read_optional(folder_, "sentence_bert_config.json"));
@@ -76,7 +83,7 @@ class Describer {
     }
     return "  {\"op\": \"tokenize\", \"in\": " + texts + ", \"tokenizer\": \"tokenizer.json\", " + prompt + "\"special_tokens\": true,\n   \"truncate\": " +
            (length > 0 ? "{\"max\": " + std::to_string(length) + ", \"side\": \"" + cut + (ranks_ ? "\", \"cut\": \"longest\"}" : "\"}") : std::string("\"none\"")) + ", \"pad\": {\"to\": " +
-           (fixed.empty() ? "\"longest\"" : fixed) + ", \"side\": \"" + padded + "\", \"id\": " + std::to_string(pad) + "},\n";
+           (fixed.empty() ? rows_are_apart() ? "\"longest_of_group\"" : "\"longest\"" : fixed) + ", \"side\": \"" + padded + "\", \"id\": " + std::to_string(pad) + "},\n";
   }
 
   // What the library puts before each text where nothing else is asked for.

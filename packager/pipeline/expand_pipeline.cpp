@@ -26,6 +26,7 @@ Result<nest::Function> SectionExpander::run() {
     if (!done.ok()) return placed(std::move(done));
   }
   for (const ValueId id : section_.out) MLC_RETURN_IF_ERROR(add_output(id));
+  if (section_.lengths) MLC_RETURN_IF_ERROR(check_groups());
   for (size_t k = 0; k < section_.out.size(); ++k) {
     const nest::Array& array = function_.arrays[function_.outputs[k]];
     KnownArray& known = known_[section_.out[k]];
@@ -35,6 +36,24 @@ Result<nest::Function> SectionExpander::run() {
   }
   nest::interface_names_first(function_);
   return std::move(function_);
+}
+
+// A program that runs for groups of rows: each run takes as many rows as it is given, and gives one for each, all of one shape.
+Status SectionExpander::check_groups() const {
+  const auto tokenize = std::find_if(pipeline_.steps.begin(), pipeline_.steps.end(),
+                                     [&](const Step& s) { return std::find(s.out.begin(), s.out.end(), *section_.lengths) != s.out.end(); });
+  Status problems;
+  const auto refuse = [&](const std::string& why) {
+    add_problem(problems, Status(Code::Usage, 5009, place_of(pipeline_, tokenize->where) + "'pad' is to \"longest_of_group\", and " + why + ": pad to \"longest\""));
+  };
+  if (const auto rows = extent_of(function_.arrays[function_.inputs[0]].shape[0]); rows && *rows != 1)
+    refuse("the model takes " + counted(static_cast<uint64_t>(*rows), "row") + ", no more and no fewer");
+  for (size_t k = 0; k < section_.out.size(); ++k) {
+    const std::vector<const ir::Expr*>& shape = function_.arrays[function_.outputs[k]].shape;
+    const bool has_rows = !shape.empty() && std::all_of(shape.begin() + 1, shape.end(), [](const ir::Expr* extent) { return extent_of(extent).has_value(); });
+    if (!has_rows) refuse("'" + pipeline_.value(section_.out[k]).name + "' has no row of one shape for each text: its extents depend on the tokens");
+  }
+  return problems;
 }
 
 // Of detections, in this section or before it.

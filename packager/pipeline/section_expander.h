@@ -35,6 +35,7 @@ class SectionExpander {
  private:
   static std::optional<int64_t> extent_of(const ir::Expr* e) { return e->is_const() ? std::optional<int64_t>(e->i) : std::nullopt; }
   std::optional<int64_t> classes_of(ValueId id) const;
+  Status check_groups() const;
   Status placed(Status problems) const;
 
   // What goes in and comes out: expand_inputs.cpp.

@@ -267,6 +267,19 @@ pipeline::Programs programs_of(ModelRef m, MlcSession* session, const MlcRunOpti
     }
     return Status(Code::Malformed, "the stream of the pipeline carries '{}', which program '{}' does not take", input, name);
   };
+  programs.row_runs = [m, session](const std::string& name, const std::string& input) -> Result<pipeline::RowRuns> {
+    MLC_ASSIGN(const uint32_t program, program_index(m, name));
+    pipeline::RowRuns runs;
+    for (uint32_t i = 0; i < program_at(m, program).num_inputs; ++i) {
+      const MlcPort port = port_at(m, program, false, i);
+      if (input != port.name || port.rank == 0) continue;
+      if (const int64_t most = port.extents[0] >= 0 ? port.extents[0] : port.max[0]; most >= 0) runs.most_rows = std::max<int64_t>(1, most);
+    }
+    // A device has room for more, and to begin takes it as long as a few hundred tokens.
+    auto info = sized<MlcSessionInfo>();
+    if (m.api.program_info(session, program, &info) == MLC_OK && *info.device != 0) runs.most_tokens = 16384, runs.run_tokens = 256;
+    return runs;
+  };
   return programs;
 }
 

@@ -85,7 +85,10 @@ std::vector<ValueId> made_before(const Pipeline& p) {
     if (is_made[id]) ids.push_back(id);
     is_made[id] = false;
   };
-  for (const Section& section : sections(p)) std::ranges::for_each(section.in, add);
+  for (const Section& section : sections(p)) {
+    std::ranges::for_each(section.in, add);
+    if (section.lengths) add(*section.lengths);
+  }
   std::ranges::for_each(p.outputs, add);
   return ids;
 }

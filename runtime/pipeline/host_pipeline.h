@@ -36,6 +36,13 @@ struct FileEnds {
   uint64_t first = 0, last = 0;
 };
 
+// How a program runs for rows of tokens that are grouped by their lengths (`longest_of_group`).
+struct RowRuns {
+  int64_t most_rows = INT64_MAX;  // that a run takes
+  int64_t most_tokens = 2048;     // of a run of several rows: more take memory and gain nothing
+  int64_t run_tokens = 8;         // that take as long as a run does beside its tokens
+};
+
 // How a pipeline uses the programs of its container.
 struct Programs {
   // Results by name. Those that are views are valid until the next call.
@@ -45,6 +52,8 @@ struct Programs {
   // An input of a program as it is before anything has run: of its type and extents, all of which are known (else Malformed); paid
   // for from the budget of the run.
   std::function<Result<HostTensor>(const std::string& program, const std::string& input)> zeros;
+  // For rows of that input.
+  std::function<Result<RowRuns>(const std::string& program, const std::string& input)> row_runs;
 };
 
 // The text of a file: without a byte order mark.

@@ -49,6 +49,12 @@ Result<const HostTensor*> PipelineRun::tensor(ValueId id) const {
 }
 
 Status PipelineRun::run_program(const Section& section, bool keeps) {
+  if (section.lengths) {
+    MLC_ASSIGN(const HostTensor* lengths, tensor(*section.lengths));
+    MLC_ASSIGN(const RowRuns runs, context_.programs.row_runs(section.program, p_.value(section.in[0]).name));
+    const std::vector<RowGroup> groups = row_groups(lengths->as<int64_t>(), runs);
+    if (groups.size() > 1) return run_groups(section, groups);
+  }
   std::vector<NamedTensor> inputs;
   for (const ValueId id : section.in) {
     MLC_ASSIGN(const HostTensor* from, tensor(id));
@@ -69,6 +75,50 @@ Status PipelineRun::run_program(const Section& section, bool keeps) {
     MLC_RETURN_IF_ERROR(context_.budget.take(found->second->data.size(), name));
     paid_[id] = found->second->data.size();
     MLC_ASSIGN(values_[id], found->second->clone());
+  }
+  return ok();
+}
+
+Status PipelineRun::run_groups(const Section& section, const std::vector<RowGroup>& groups) {
+  const auto makes = [&](const Step& step) { return std::find(step.out.begin(), step.out.end(), *section.lengths) != step.out.end(); };
+  const bool padded_left = std::get<Tokenize>(std::find_if(p_.steps.begin(), p_.steps.end(), makes)->what).pad_left;
+  int64_t count = 0;
+  for (const RowGroup& group : groups) count += static_cast<int64_t>(group.rows.size());
+  for (const RowGroup& group : groups) {
+    std::vector<NamedTensor> inputs;
+    for (const ValueId id : section.in) {
+      MLC_ASSIGN(const HostTensor* from, tensor(id));
+      MLC_ASSIGN(HostTensor rows, rows_of(*from, group, padded_left));
+      inputs.push_back({p_.value(id).name, std::move(rows)});
+    }
+    MLC_ASSIGN(const std::vector<NamedTensor> results, context_.programs.run(section.program, inputs));
+    MLC_RETURN_IF_ERROR(add_group(section, group, results, count));
+  }
+  return ok();
+}
+
+Status PipelineRun::add_group(const Section& section, const RowGroup& group, const std::vector<NamedTensor>& results, int64_t count) {
+  for (const ValueId id : section.out) {
+    const std::string& name = p_.value(id).name;
+    const auto found = std::find_if(results.begin(), results.end(), [&](const NamedTensor& t) { return t.name == name; });
+    if (found == results.end()) return Status(Code::Internal, "program '{}' gave no '{}'", section.program, name);
+    const HostTensor& rows = found->tensor;
+    if (rows.shape.empty() || static_cast<uint64_t>(rows.shape[0]) != group.rows.size() || rows.dtype == DType::Str)
+      return Status(Code::InputMismatch, 4001, "'{}' is {}, and {} texts give {} rows", name, type_text(rows.dtype, rows.shape), group.rows.size(), group.rows.size());
+    if (!std::holds_alternative<HostTensor>(values_[id])) {
+      std::vector<int64_t> shape = rows.shape;
+      shape[0] = count;
+      MLC_ASSIGN(const uint64_t bytes, tensor_size(rows.dtype, shape));
+      MLC_RETURN_IF_ERROR(context_.budget.take(bytes, name));
+      paid_[id] = bytes;
+      MLC_ASSIGN(values_[id], HostTensor::zeros(rows.dtype, std::move(shape)));
+    }
+    HostTensor& all = std::get<HostTensor>(values_[id]);
+    if (all.dtype != rows.dtype || !std::equal(all.shape.begin() + 1, all.shape.end(), rows.shape.begin() + 1, rows.shape.end()))
+      return Status(Code::InputMismatch, 4001, "'{}' is {} for some texts and {} for others; rows of all texts have one shape", name,
+                    type_text(all.dtype, all.shape), type_text(rows.dtype, rows.shape));
+    const size_t each = rows.data.size() / group.rows.size();
+    for (size_t k = 0; k < group.rows.size(); ++k) std::copy_n(rows.data.data() + k * each, each, all.data.data() + group.rows[k] * each);
   }
   return ok();
 }

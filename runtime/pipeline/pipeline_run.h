@@ -9,6 +9,7 @@
 #include "runtime/pipeline/answer_budget.h"
 #include "runtime/pipeline/answers.h"
 #include "runtime/pipeline/host_pipeline.h"
+#include "runtime/pipeline/row_groups.h"
 #include "schema/pipeline/pipeline.h"
 
 namespace mlc::pipeline {
@@ -48,6 +49,10 @@ class PipelineRun {
 
  private:
   Status run_program(const Section& section, bool keeps);
+  // Once for each group of rows; what is kept of its results are copies in any case.
+  Status run_groups(const Section& section, const std::vector<RowGroup>& groups);
+  // Puts the rows of one group where they belong among `count`.
+  Status add_group(const Section& section, const RowGroup& group, const std::vector<NamedTensor>& results, int64_t count);
   Status run_step(const Step& step);
   Status find_text(const Step& step, const TextBoxes& what, const HostTensor& map);
   const std::vector<std::string>& lines(const std::string& name) const;

@@ -33,7 +33,8 @@ int64_t number_at(const text::Encoding& e, Tokenize::Part part, size_t i) {
     case Tokenize::Part::TypeIds: return e.type_ids[i];
     case Tokenize::Part::Positions:  // counted along the row
     case Tokenize::Part::Texts:
-    case Tokenize::Part::Offsets: break;  // no number of a token
+    case Tokenize::Part::Offsets:
+    case Tokenize::Part::Lengths: break;  // no number of a token
   }
   return 0;
 }
@@ -58,6 +59,11 @@ Result<HostTensor> array_of(Tokenize::Part part, const std::vector<text::Encodin
   if (part == Tokenize::Part::Texts) {
     MLC_ASSIGN(HostTensor t, HostTensor::zeros(DType::I64, {rows}));
     std::copy(text_of.begin(), text_of.end(), t.as<int64_t>().begin());
+    return t;
+  }
+  if (part == Tokenize::Part::Lengths) {
+    MLC_ASSIGN(HostTensor t, HostTensor::zeros(DType::I64, {rows}));
+    std::transform(encodings.begin(), encodings.end(), t.as<int64_t>().begin(), [](const text::Encoding& e) { return std::count(e.attention.begin(), e.attention.end(), 1); });
     return t;
   }
   const bool has_spans = part == Tokenize::Part::Offsets;

@@ -35,6 +35,7 @@ class Builder {
     check_use();
     check_forms();
     check_assets();
+    check_groups();
   }
 
   // The body of the for_each that `each` reads: what it takes has been added, what it gives is the keys of `out`.
@@ -213,7 +214,7 @@ class Builder {
     else if (kind->form == InputForm::Named)
       read_run(r, *kind, std::move(step));
     else if (kind->form == InputForm::Texts)
-      read_tokenize(r, *kind, std::move(step));
+      read_tokenize(r, *kind, std::move(step), index);
     else if (kind->form == InputForm::Preset)
       read_log_mel(r, *kind, std::move(step), index);
     else if (kind->form == InputForm::None)
@@ -431,7 +432,7 @@ class Builder {
   }
 
   // Texts, or pairs of texts, in; one to three arrays out.
-  void read_tokenize(ObjectReader& r, const StepKind& kind, Step step) {
+  void read_tokenize(ObjectReader& r, const StepKind& kind, Step step, size_t index) {
     const Json* in = r.required("in");
     if (in && in->is(Kind::Object)) {
       ObjectReader both(*in, "'in' of " + step.op, problems_);
@@ -463,7 +464,29 @@ class Builder {
     }
     r.finish();
     previous_ = step.out.size() == 1 ? std::optional(step.out[0]) : std::nullopt;
+    if (what.groups) add_lengths(step, what, index);
     p_.steps.push_back(std::move(step));
+  }
+
+  // The rows' lengths, which the runtime takes and no step.
+  void add_lengths(Step& step, Tokenize& what, size_t index) {
+    const ValueId lengths = add_value({"steps[" + std::to_string(index) + "].lengths"}, step.where);
+    used_[lengths] = true;
+    step.out.push_back(lengths);
+    what.parts.push_back(Tokenize::Part::Lengths);
+  }
+
+  // What takes rows that are grouped takes nothing beside them: what would its rows be?
+  void check_groups() {
+    if (problems_.any()) return;
+    for (const Section& section : sections(p_)) {
+      if (!section.lengths) continue;
+      const auto tokenize = std::find_if(p_.steps.begin(), p_.steps.end(), [&](const Step& s) { return !s.out.empty() && s.out.back() == *section.lengths; });
+      for (const ValueId id : section.in)
+        if (!p_.values[id].is_tokens || std::find(tokenize->out.begin(), tokenize->out.end(), id) == tokenize->out.end())
+          problems_.add(5005, tokenize->where, "'pad' is to \"longest_of_group\", and the program that takes the tokens takes " + quoted(p_.values[id].name) +
+                                                    " beside them, which are no tokens of this step: pad to \"longest\"");
+    }
   }
 
   void add_texts(ObjectReader& r, const Json* name, std::string_view key, Step& step) {

@@ -109,14 +109,16 @@ void read_truncate(ObjectReader& r, bool is_pair, Tokenize& s) {
   one.finish();
 }
 
-// "pad": {"to": "longest" or a length, "side": "right", "id": 0}
+// "pad": {"to": "longest", "longest_of_group" or a length, "side": "right", "id": 0}
 void read_pad(ObjectReader& r, Tokenize& s) {
   const Json* v = r.required("pad");
   if (v && !v->is(Json::Kind::Object)) return r.wrong(*v, "pad", "is not {\"to\", \"side\", \"id\"}");
   if (!v) return;
   ObjectReader one(*v, "'pad'", r.problems());
   const Json* to = one.required("to");
-  if (to && to->is(Json::Kind::String) && to->text() != "longest") one.wrong(*to, "to", "is neither \"longest\" nor a whole number");
+  s.groups = to && to->is(Json::Kind::String) && to->text() == "longest_of_group";
+  if (to && to->is(Json::Kind::String) && to->text() != "longest" && !s.groups)
+    one.wrong(*to, "to", "is none of \"longest\", \"longest_of_group\" and a whole number");
   else if (to && !to->is(Json::Kind::String)) s.pad_to = one.integer(to, "to", 1, kMostTokens);
   if (s.pad_to > 0 && (!s.truncates || s.max > s.pad_to))
     one.wrong(*to, "to", "is " + std::to_string(s.pad_to) + ", and a text may have more tokens: 'truncate' must have a 'max' of at most that");

@@ -43,6 +43,16 @@ class Stages {
   std::vector<std::pair<bool, size_t>> of_step_;
 };
 
+void find_groups(const Pipeline& p, std::vector<Section>& all) {
+  std::map<ValueId, ValueId> lengths;  // by what one step makes
+  for (const Step& step : p.steps)
+    if (const auto* tokenize = std::get_if<Tokenize>(&step.what); tokenize && tokenize->groups)
+      for (const ValueId id : step.out) lengths.emplace(id, step.out.back());
+  for (Section& section : all)
+    for (const ValueId id : section.in)
+      if (const auto found = lengths.find(id); section.is_array && found != lengths.end() && p.value(id).is_tokens) section.lengths = found->second;
+}
+
 }  // namespace
 
 bool is_decoder(const Op& op) {
@@ -98,6 +108,7 @@ std::vector<Section> sections(const Pipeline& p) {
   if (p.stream)
     for (const Stream::Carried& carried : p.stream->carry) read(carried.from, kNone);
   for (size_t k = 0; k < all.size(); ++k) all[k].in = std::move(in[k]).take(), all[k].out = std::move(out[k]).take();
+  find_groups(p, all);
   return all;
 }
 

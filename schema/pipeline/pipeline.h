@@ -140,6 +140,7 @@ struct Section {
   std::vector<uint32_t> steps;  // numbers of steps, in order
   // Values that are made before and read here; those made here that are read behind or are outputs. Each in order of its first use.
   std::vector<ValueId> in, out;
+  std::optional<ValueId> lengths;  // i64 [rows], of an array section that runs for groups of rows: tokens of each row; not in `in`
 };
 // In order of execution: each array step is in the first section of array steps in which all that it reads is there, each host
 // step likewise. The first program has the name of the pipeline, those behind it ".2", ".3", ... after that.

@@ -66,7 +66,7 @@ struct FileBytes {
 // Texts, or pairs of them, to numbers i64 [texts, tokens]. With `overlaps` a text that is too long becomes several rows, windows, and
 // there are i64 [windows], the number of each one's text, and i64 [windows, tokens, 2], where in the text each token stands.
 struct Tokenize {
-  enum class Part { Ids, Mask, TypeIds, Positions, Texts, Offsets };
+  enum class Part { Ids, Mask, TypeIds, Positions, Texts, Offsets, Lengths /* of the rows, for the runtime where rows are grouped */ };
   // Which of two texts is cut.
   enum class Cut { Longest, First, Second };
 
@@ -80,6 +80,7 @@ struct Tokenize {
   bool overlaps = false;
   int64_t stride = 0;  // tokens that neighbouring windows of a text share
   int64_t pad_to = 0;  // 0: the longest text of the run
+  bool groups = false;  // what takes the tokens runs for rows of like length, each time filled up to the longest of those
   bool pad_left = false;
   int64_t pad_id = 0;
   std::vector<Part> parts;  // what each of the step's results is

@@ -79,6 +79,26 @@ def texts_become_embeddings_in_every_variant(t):
         near(rows(answer), [expected(text) for text in IDS])
 
 
+GROUPED = {**TOKENIZE, "pad": {**TOKENIZE["pad"], "to": "longest_of_group"}}
+
+
+def texts_of_like_length_run_together(t):
+    texts = [text for text in IDS for _ in range(3)]
+    args = [a for text in texts for a in ("-i", f"text={text}")]
+    for extents in ("batch", "tokens"), (1, "tokens"):  # a model of one text at a time takes a list
+        build(t, described([GROUPED, RUN, POOL, UNIT]), text_model.model(W, extents=extents))
+        for variant in variants(t):
+            near(rows(outputs(t, *args, "--variant", variant)["embedding"]), [expected(text) for text in texts])
+    done = t.run("mlrun", "m.mlc", *args, "--memory-limit", "64M")
+    assert done.stdout, done
+    for steps, onnx, answer, why in (
+            ([GROUPED, {**RUN, "out": {"last_hidden_state": "hidden"}}], None, "hidden", "'hidden' has no row of one shape for each text"),
+            ([GROUPED, RUN, POOL, UNIT], text_model.model(W, extents=(2, "tokens")), "embedding", "the model takes 2 rows, no more and no fewer")):
+        files(t, described(steps, outputs=[answer]), onnx)
+        done = t.run("mlpack", "build", "m.onnx", "--pipeline", "p.json", "--target", "native", "-o", "no.mlc", code=2)
+        assert "E5009" in done.stderr and why in done.stderr and "pad to \"longest\"" in done.stderr, done.stderr
+
+
 def a_text_may_be_a_file(t):
     build(t, described([TOKENIZE, RUN, POOL, UNIT]))
     (t.dir / "a.txt").write_bytes(b"\xef\xbb\xbfHello world")
@@ -519,7 +539,7 @@ def mistakes_are_told_with_their_place(t):
         ([{**TOKENIZE, "truncate": {"max": 8, "side": "right", "cut": "first"}}, *steps[1:]], "unknown key 'cut' in 'truncate'"),
         ([{**TOKENIZE, "truncate": 8}, *steps[1:]], "'truncate' of step 'tokenize' is neither"),
         ([{**TOKENIZE, "pad": {"to": 4, "side": "right", "id": 0}}, *steps[1:]], "a text may have more tokens"),
-        ([{**TOKENIZE, "pad": {"to": "longset", "side": "right", "id": 0}}, *steps[1:]], "'to' of 'pad' is neither \"longest\" nor a whole number"),
+        ([{**TOKENIZE, "pad": {"to": "longset", "side": "right", "id": 0}}, *steps[1:]], "'to' of 'pad' is none of"),
         ([{**TOKENIZE, "out": {"ids": "ids", "masks": "mask", "type_ids": "types"}}, *steps[1:]], "unknown key 'masks' in 'out' of tokenize, did you mean 'mask'"),
         ([{**TOKENIZE, "in": "txt"}, *steps[1:]], "no value 'txt' before this, did you mean 'text'"),
         ([{**TOKENIZE, "in": {"first": "text"}}, *steps[1:]], "'in' of tokenize lacks 'second'"),
@@ -561,7 +581,7 @@ def tokenizers_that_cannot_be_compiled(t):
 
 if __name__ == "__main__":
     main([a_long_text_becomes_windows_that_are_put_together, a_folder_has_dense_layers, what_a_dense_layer_says_that_is_not_understood, a_prompt_stands_before_each_text, positions_are_counted_where_the_mask_is,
-          texts_become_embeddings_in_every_variant, a_text_may_be_a_file, lines_nearest_to_a_text,
+          texts_become_embeddings_in_every_variant, texts_of_like_length_run_together, a_text_may_be_a_file, lines_nearest_to_a_text,
           what_embed_refuses, two_texts_are_a_pair, each_way_to_pool_and_cut,
           a_model_of_fixed_sizes_and_small_integers, numbers_become_texts, the_example_is_a_pipeline_of_this_form,
           a_folder_of_sentence_transformers, a_folder_in_the_cache_of_a_hub,
