@@ -69,6 +69,16 @@ def help_answers_unknown_topics(t):
     assert "exit-codes" in t.run("mlpack", "help").stdout
 
 
+def commands_of_the_other_tool_are_known(t):
+    tools = ("mlpack", "mlrun")
+    own = {tool: set(re.findall(r"^  (\w+) ", t.run(tool, "--help").stdout.split("Subcommands:")[1], re.M)) for tool in tools}
+    for tool, other in (tools, tools[::-1]):
+        for command in own[other] - own[tool]:
+            for words in ((command,), (command, "m.mlc")):
+                refused = t.run(tool, *words, code=2).stderr
+                assert refused == f"error: '{command}' is a command of {other}\n  help: {other} {command} --help\n", refused
+
+
 def steps_of(page):
     """{step: keys} from the .TP entries of the sections about steps."""
     steps = {}
