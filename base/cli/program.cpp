@@ -103,7 +103,7 @@ Result<Report> help_on(const CLI::App& app, const std::string& topic) {
     }
     known += " " + command->get_name();
   }
-  return Status(Code::Usage, "no help on '" + topic + "'").fact(std::move(known));
+  return Status(Code::Usage, "no help on '" + topic + "'").fact(std::move(known)).hint("manual pages: man 1 mlpack, 1 mlrun, 5 mlc, 5 mlc-pipeline, 5 mlc-trust");
 }
 
 Status in_neighbour(const Neighbour& tool, const std::string& command) {

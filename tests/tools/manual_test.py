@@ -67,6 +67,9 @@ def help_answers_unknown_topics(t):
     answer = t.json("mlpack", "help", "exit-code", code=2)
     assert "exit-codes" in answer["facts"][0] and "verify" in answer["facts"][0], answer
     assert "exit-codes" in t.run("mlpack", "help").stdout
+    pages = re.findall(r"(\d) ([\w-]+)", answer["help"])
+    assert len(pages) == 5 and all((ROOT / f"man/{page}.{section}").exists() for section, page in pages), answer["help"]
+    assert "mlc-pipeline" in t.run("mlpack", "help", "pipeline", code=2).stderr
 
 
 def commands_of_the_other_tool_are_known(t):
