@@ -103,18 +103,23 @@ Result<Report> help_on(const CLI::App& app, const std::string& topic) {
     }
     known += " " + command->get_name();
   }
-  return Status(Code::Usage, "no help on '" + topic + "'").fact(std::move(known));
+  return Status(Code::Usage, "no help on '" + topic + "'").fact(std::move(known)).hint("manual pages: man 1 mlpack, 1 mlrun, 5 mlc, 5 mlc-pipeline, 5 mlc-trust");
+}
+
+Status in_neighbour(const Neighbour& tool, const std::string& command) {
+  return Status(Code::Usage, "'" + command + "' is a command of " + tool.name).hint(tool.name + " " + command + " --help");
 }
 
 // Why the words that were `given`, before which `implied` was put if they name no command, are refused.
 Status reason(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& given,
-              const std::string& implied) {
+              const std::string& implied, const Neighbour& neighbour) {
   const std::string about_all = app.get_name() + " --help";
   const auto unknown = [&](std::string_view what, const std::string& word, const CLI::App& of) {
     return unknown_word(what, word, what == "option" ? options_of(of) : commands_of(of));
   };
   const auto parsed = app.get_subcommands();
   if (parsed.empty()) {
+    if (!given.empty() && knows(neighbour.commands, given[0])) return in_neighbour(neighbour, given[0]);
     if (!given.empty())
       return Status(Code::Usage, unknown(is_option(given[0]) ? "option" : "command", given[0], app)).hint(about_all);
     return Status(Code::Usage, implied.empty() ? "a command is missing" : "a command or a file is missing").hint(about_all);
@@ -152,6 +157,8 @@ Program::Program(const std::string& name, const std::string& summary, const std:
 
 Program::~Program() = default;
 
+void Program::set_neighbour(Neighbour tool) { neighbour_ = std::move(tool); }
+
 const std::string& Program::name() const { return app_->get_name(); }
 
 Command Program::add_command(const std::string& name, const std::string& summary, const std::string& examples, bool& as_json) {
@@ -174,6 +181,8 @@ int Program::run(std::vector<std::string> words, const std::string& implied, con
   const std::vector<std::string> given = words;
   const bool about_all = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "--version");
   const bool imply = !implied.empty() && !words.empty() && !about_all && !knows(commands_of(app), words[0]);
+  if (imply && knows(neighbour_.commands, given[0]) && !has_file(given[0]))
+    return finish("usage", knows(words, "--json"), in_neighbour(neighbour_, given[0]));
   if (imply && given[0] != kCompleteWord)
     if (std::string message = misspelt_command(app, given); !message.empty())
       return finish("usage", knows(words, "--json"), Status(Code::Usage, std::move(message)).hint(name() + " --help"));
@@ -189,7 +198,7 @@ int Program::run(std::vector<std::string> words, const std::string& implied, con
   } catch (const CLI::ParseError& error) {
     const auto parsed = app.get_subcommands();
     const std::string command = parsed.empty() ? "" : parsed.front()->get_name();
-    return finish(command.empty() ? "usage" : command, knows(words, "--json"), reason(app, error, given, implied));
+    return finish(command.empty() ? "usage" : command, knows(words, "--json"), reason(app, error, given, implied, neighbour_));
   } catch (const std::bad_alloc&) {
     note("error: out of memory");
     return static_cast<int>(Code::Resource);

@@ -14,6 +14,12 @@ namespace mlc::cli {
 inline constexpr const char* kHelpCommand = "help";
 inline constexpr const char* kExitCodesTopic = "exit-codes";
 
+// Another tool of the family, and what it does that this one does not.
+struct Neighbour {
+  std::string name;
+  std::vector<std::string> commands;
+};
+
 // Owns its commands and their options: handles of them (base/cli/command.h) are good as long as it lives.
 class Program {
  public:
@@ -31,6 +37,9 @@ class Program {
   // `help [topic]`: on the tool, a command, or the exit codes.
   void add_help_command(const std::string& examples);
 
+  // A word that is one of its commands, and neither a command nor a file here, is refused with the name of that tool.
+  void set_neighbour(Neighbour tool);
+
   // Parses `words` (without the program's name), runs the command that they name, and returns the exit code: that of the
   // command, or that of the command line's own fault. Nothing is thrown. Call once.
   // `implied`: the command that a first word means which is none itself, or nothing if there must be one. `values_of`: for
@@ -39,6 +48,7 @@ class Program {
 
  private:
   std::unique_ptr<CLI::App> app_;
+  Neighbour neighbour_;
   int exit_code_ = 0;  // of the command that ran
 };
 

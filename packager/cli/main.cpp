@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   add_cache_commands(program);
   add_registry_commands(program);
   add_completion_command(program);
+  program.set_neighbour({"mlrun", {"run", "embed", "probe", "explain", "bench", "profile", "selftest"}});
   program.add_help_command("  mlpack help build\n  mlpack help exit-codes\n");
   return program.run(words_given(argc, argv), "", values_of_line);
 }

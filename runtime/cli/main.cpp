@@ -25,6 +25,8 @@ int main(int argc, char** argv) {
   add_tune_command(program);
   add_trust_command(program);
   add_completion_command(program);
+  program.set_neighbour({"mlpack", {"init", "build", "check", "targets", "inspect", "diff", "size", "extract", "keygen", "sign", "verify", "attest", "thin",
+                                    "fill", "apply", "relabel", "add", "upgrade", "cache", "push", "pull", "export", "copy", "resolve"}});
   program.add_help_command("  mlrun help explain\n  mlrun help exit-codes\n");
   return program.run(words_given(argc, argv), "run", values_of_line);
 }

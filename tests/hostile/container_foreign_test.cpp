@@ -60,6 +60,11 @@ TEST_CASE("A foreign file is named") {
   }
 }
 
+TEST_CASE("What a model takes says that it is an input, of the tool's and of a program's alike") {
+  for (const char* input : {"\x89PNG\r\n\x1a\n....", "\xff\xd8\xff\xe0", "\x93NUMPY\x01"})
+    CHECK(open_text(input).help.find("open a container, and give it this file as an input") == 0);
+}
+
 TEST_CASE("A git-lfs pointer says what it stands for and how to get it") {
   Status status = open_text(
       "version https://git-lfs.github.com/spec/v1\noid "

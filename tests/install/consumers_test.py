@@ -40,7 +40,7 @@ def components_are_parts_of_the_tree():
 
 def the_readme_names_what_is_there():
     documents = machine.prefix / "share/doc/mlrt"
-    named = re.findall(r"`((?:\w+/)+[\w.-]*)`", (documents / "README.md").read_text())
+    named = re.findall(r"`((?:\w+/)+[\w.-]*|[A-Z]+\.md)`", (documents / "README.md").read_text())
     assert len(named) > 5, named
     for path in named:
         assert (documents / path).exists(), path

@@ -66,6 +66,8 @@ def a_model_without_inputs_takes_an_archive_of_no_arrays(t):
         assert ask(t, "none.mlc", *given)["outputs"]["y"]["data"] == [2.5]
     name = same(t, "f32")
     assert "x   missing, expected f32[N]" in t.run("mlrun", name, "-i", "none.npz", code=6).stderr
+    assert "help: numbers along one axis are -i x=1,2,3, those of several axes a .npy file" in t.run("mlrun", name, "-i", "x=[[1,2],[3,4]]", code=3).stderr
+    assert "help" not in t.run("mlrun", name, "-i", "x=none.npy", code=3).stderr
 
 
 def every_type_has_its_values(t):

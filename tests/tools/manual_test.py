@@ -67,6 +67,19 @@ def help_answers_unknown_topics(t):
     answer = t.json("mlpack", "help", "exit-code", code=2)
     assert "exit-codes" in answer["facts"][0] and "verify" in answer["facts"][0], answer
     assert "exit-codes" in t.run("mlpack", "help").stdout
+    pages = re.findall(r"(\d) ([\w-]+)", answer["help"])
+    assert len(pages) == 5 and all((ROOT / f"man/{page}.{section}").exists() for section, page in pages), answer["help"]
+    assert "mlc-pipeline" in t.run("mlpack", "help", "pipeline", code=2).stderr
+
+
+def commands_of_the_other_tool_are_known(t):
+    tools = ("mlpack", "mlrun")
+    own = {tool: set(re.findall(r"^  (\w+) ", t.run(tool, "--help").stdout.split("Subcommands:")[1], re.M)) for tool in tools}
+    for tool, other in (tools, tools[::-1]):
+        for command in own[other] - own[tool]:
+            for words in ((command,), (command, "m.mlc")):
+                refused = t.run(tool, *words, code=2).stderr
+                assert refused == f"error: '{command}' is a command of {other}\n  help: {other} {command} --help\n", refused
 
 
 def steps_of(page):

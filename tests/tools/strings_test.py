@@ -42,6 +42,8 @@ def texts_that_do_not_fit_are_refused(t):
     assert "is no text" in done.stderr, done.stderr
     done = t.run("mlrun", "run", "m.mlc", "-i", "random", code=6)
     assert "FILE.txt" in done.stderr, done.stderr
+    done = t.run("mlrun", "run", "m.mlc", "-i", "x=hello", code=3)
+    assert "cannot open 'hello'" in done.stderr and "help: strings are the lines of a file: -i x=FILE.txt" in done.stderr, done.stderr
 
 
 def a_list_of_strings_takes_a_text_for_each_item(t):

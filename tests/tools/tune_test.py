@@ -104,7 +104,7 @@ def what_does_not_suit_is_not_followed(t):
 
 def errors_say_what_to_do(t):
     net(t)
-    assert "--at N=N" in t.run("mlpack", "tune", "m.onnx", "-o", "m.tuning", "--target", "x86-64-v2", code=2).stderr
+    assert "help: --at N=1, or" in t.run("mlpack", "tune", "m.onnx", "-o", "m.tuning", "--target", "x86-64-v2", code=2).stderr
     assert "K" in t.run("mlpack", "tune", "m.onnx", "-o", "m.tuning", "--target", "x86-64-v2", "--at", "N=1", "--at", "K=1", code=2).stderr
     for wrong in ("N", "=3", "N=", "N=-1", "N=x"):
         assert "is not NAME=N" in t.run("mlpack", "tune", "m.onnx", "-o", "m.tuning", "--at", wrong, code=2).stderr

@@ -202,8 +202,33 @@ def what_a_pipeline_decodes_and_answers_is_bounded(tools):
     ends(tools, 0, "", (*given, "--json", "--memory-limit", "200M"))
 
 
+def what_json_shows_is_counted_over_all_outputs(tools):
+    count, length = 60, 1 << 20
+    outputs = range(1, count + 1)
+    container(tools, 'plan function "main" { ' + f"$0 = const 1 $1 = const {length} $2 = const 0 buffer #0 u8 bytes $0 input 0 "
+              + "".join(f"buffer #{k} u8 bytes $1 output {k - 1} " for k in outputs) + 'input "x" u8 [$0] #0 '
+              + "".join(f'output "y{k}" u8 [$1] #{k} ' for k in outputs) + "arena $2 " + "".join(f"fill (#{k}) 7 " for k in outputs) + "}")
+    as_json = ("-i", "zeros", "--json", "--time-limit", "none")
+    ends(tools, 0, f"'y{count}' has {length} elements, which are left out", as_json)
+    shown = tools.json("mlrun", "run", "file.mlc", *as_json, stderr=None)["outputs"]
+    assert [name for name, value in shown.items() if "elided" not in value] == ["y1"], str(shown)[-200:]
+
+
+def a_map_of_many_keys_is_json_or_refused(tools):
+    for count, code in ((1 << 16, 0), (1_000_000, 7)):
+        (tools.dir / "keys.bin").write_bytes(struct.pack(f"<{count}q", *range(count)))
+        container(tools, f"""plan function "main" {{ $0 = const 1 $1 = const {count} $2 = const {8 * count} $3 = const 0
+            buffer #0 u8 bytes $0 input 0 buffer #1 i64 bytes $2 output 0 buffer #2 u8 bytes $1 output 1 buffer #3 i64 bytes $2 constant 0 copy 0
+            input "x" u8 [$0] #0 output "m.keys" i64 [$1] #1 output "m.values" u8 [$1] #2 arena $3 copy (#1, #3) fill (#2) 1 }}""", None, "--weights", "keys.bin")
+        as_json = ("-i", "zeros", "--json", "--time-limit", "none")
+        ends(tools, code, "", as_json)
+        answer = tools.json("mlrun", "run", "file.mlc", *as_json, code=code, stderr=None)
+        assert answer.get("code") == (None if code == 0 else "E6006"), str(answer)[:200]
+        assert code or len(answer["outputs"]["m"]) == count, str(answer)[:300]
+
+
 if __name__ == "__main__":
     main([a_kernel_or_program_without_end_is_ended, every_command_that_runs_has_the_limits,
           outputs_larger_than_the_limit_are_refused_and_others_are_not_copied,
           services_are_for_the_trusted_and_for_whom_the_user_names, what_is_wrong_with_the_file_is_the_files_mistake,
-          what_a_pipeline_decodes_and_answers_is_bounded])
+          what_a_pipeline_decodes_and_answers_is_bounded, what_json_shows_is_counted_over_all_outputs, a_map_of_many_keys_is_json_or_refused])

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import io
 import math
+import operator
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -105,19 +106,34 @@ class Selftest(NamedTuple):
     max_rel: float
 
 
+def _top(top: Any) -> int:
+    """A number of classes, and 0 for what the pipeline says."""
+    try:
+        count = operator.index(top)
+    except TypeError:
+        raise TypeError(f"top is {top!r}, expected a whole number") from None
+    if not 0 <= count <= 1_000_000:
+        raise ValueError(f"top is {count}, expected 1 to 1000000, or 0 for what the pipeline says")
+    return count
+
+
+def _is_positive(number: Any) -> bool:
+    return not isinstance(number, (str, bytes)) and bool(number > 0)
+
+
 def _nanoseconds(seconds: float | None) -> int:
     if seconds is None:
         return 0
-    if not seconds > 0:
-        raise ValueError(f"time_limit is {seconds}, expected seconds above 0, inf for none, or None")
+    if not _is_positive(seconds):
+        raise ValueError(f"time_limit is {seconds!r}, expected seconds above 0, inf for none, or None")
     return _NO_LIMIT if math.isinf(seconds) else max(1, min(int(seconds * 1e9), _NO_LIMIT - 1))
 
 
 def _bytes_limit(limit: float | None) -> int:
     if limit is None:
         return 0
-    if not limit > 0:
-        raise ValueError(f"memory_limit is {limit}, expected bytes above 0, inf for none, or None")
+    if not _is_positive(limit):
+        raise ValueError(f"memory_limit is {limit!r}, expected bytes above 0, inf for none, or None")
     return _NO_LIMIT if math.isinf(limit) else int(limit)
 
 
@@ -178,6 +194,17 @@ def _probe_program(devices: str | None, given: str | os.PathLike[str] | None) ->
 
 def _is_file(value: Any) -> bool:
     return isinstance(value, (str, bytes, bytearray, os.PathLike))
+
+
+def _as_one_file(name: Any, value: Any) -> Any:
+    """What an input that takes a file is given, if it may be one."""
+    if value is None or hasattr(value, "read"):
+        found = "None" if value is None else "an open file: its path, or what read() gives, is meant"
+    elif isinstance(value, (list, tuple)) and value and all(_is_file(item) for item in value):
+        found = f"a list of {len(value)}: answer them one by one, [model(file) for file in files]"
+    else:
+        return value
+    raise TypeError(f"{'the input' if name is None else repr(name)} takes a path, the bytes of a file, or an array, found {found}")
 
 
 def _file_bytes(value: Any) -> Any:
@@ -251,7 +278,7 @@ class _Runner:
         if chosen is None:
             found: dict[str, Any] = self._runs.run(index, given, cancel, limit, _form(tensors))
             return found
-        return _answers(self._runs.run_pipeline(chosen, given, top, cancel, limit, _on_host(tensors)))
+        return _answers(self._runs.run_pipeline(chosen, given, _top(top), cancel, limit, _on_host(tensors)))
 
     def run_async(self, inputs: Any = None, /, *, program: str | None = None,
                   pipeline: str | None = None, raw: bool | None = None, top: int = 0, cancel: _core.Cancel | None = None,
@@ -265,7 +292,7 @@ class _Runner:
         runs = self._runs
         if chosen is None:
             return _async.start(runs, index, given, cancel, limit, _form(tensors))
-        pipe, on_host = chosen, _on_host(tensors)
+        pipe, on_host, top = chosen, _on_host(tensors), _top(top)
         return _async.start_call(lambda token: _answers(runs.run_pipeline(pipe, given, top, token, limit, on_host)), cancel)
 
     def _meant(self, inputs: Any, arrays: dict[str, Any], program: str | None, pipeline: str | None,
@@ -301,6 +328,8 @@ class _Runner:
             types, ends = takes.get(name, ((), (0, 0)))
             if isinstance(value, str) and types == ("text/plain",):
                 return value
+            if "text/plain" not in types:
+                value = _as_one_file(name, value)
             return _file_ends(value, *ends) if types == ("application/octet-stream",) else _file_bytes(value)
         return {name: of(name, value) for name, value in given.items()}
 
@@ -330,7 +359,7 @@ class _Runner:
             made.give(self._given_to(chosen, named))
         given = [given] if hasattr(given, "ndim") else given
         limit = 0 if time_limit is None else _nanoseconds(time_limit)
-        return Made(made, _answers, given, (top, cancel, limit, _on_host(tensors)))
+        return Made(made, _answers, given, (_top(top), cancel, limit, _on_host(tensors)))
 
     def _own_session(self) -> Session:
         raise NotImplementedError

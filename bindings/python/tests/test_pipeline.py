@@ -48,6 +48,12 @@ class Digits(unittest.TestCase):
 
     def test_top_says_how_many_classes(self):
         self.assertEqual(len(self.model(support.PICTURE, top=7)), 7)
+        self.assertEqual(len(self.model(support.PICTURE, top=np.int64(7))), 7)
+        for top, error in ((-1, ValueError), (10**7, ValueError), ("3", TypeError), (2.0, TypeError), (None, TypeError)):
+            with self.assertRaisesRegex(error, "^top is .*, expected"):
+                self.model(support.PICTURE, top=top)
+            with self.assertRaisesRegex(error, "^top is .*, expected"):
+                self.model.run_async(support.PICTURE, top=top)
 
     def test_a_pipeline_says_what_it_takes_and_gives(self):
         self.assertEqual(self.model.pipeline_inputs["picture"].accept, ("image/png", "image/jpeg"))
@@ -70,6 +76,16 @@ class Digits(unittest.TestCase):
             mlrt.open(support.relu()).run(support.PICTURE)
         with self.assertRaises(mlrt.UsageError):
             self.model.run(picture=support.PICTURE, pipeline="other")
+
+    def test_what_is_not_one_file_is_told(self):
+        with open(support.PICTURE, "rb") as file:
+            for given, word in (([support.PICTURE] * 2, "a list of 2: answer them one by one"), ((str(support.PICTURE),), "a list of 1"),
+                                ([b"x"], "a list of 1"), (None, "found None"), (file, "an open file: its path, or what read")):
+                with self.assertRaisesRegex(TypeError, "^'picture' takes a path, .*" + word):
+                    self.model.run(picture=given)
+                if given is not None:
+                    with self.assertRaisesRegex(TypeError, "^the input takes a path, .*" + word):
+                        self.model(given)
 
     def test_a_decoded_picture_is_answered_like_its_file(self):
         pixels = np.random.default_rng(1).integers(0, 256, (40, 30, 1), np.uint8)

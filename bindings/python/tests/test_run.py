@@ -341,7 +341,7 @@ class Errors(unittest.TestCase):
             self.assertTrue(mlrt.open(path, config_folder="", state_folder="", trust_keys=keys).inspect()["native_allowed"])
 
     def test_options_that_mean_nothing_are_refused(self):
-        for options in ({"verify": "later"}, {"time_limit": 0}, {"memory_limit": -1}, {"threads": -1}):
+        for options in ({"verify": "later"}, {"time_limit": 0}, {"memory_limit": -1}, {"time_limit": "1s"}, {"memory_limit": "1G"}, {"threads": -1}):
             with self.assertRaises(ValueError):
                 mlrt.open(support.relu(), **options)
         with self.assertRaises(mlrt.UsageError):

@@ -36,7 +36,7 @@ Status check_extents(const std::vector<MlcPort>& ports, const std::map<std::stri
   for (const auto& [name, value] : extents)
     if (std::find(known.begin(), known.end(), name) == known.end()) return Status(Code::Usage, "--at: " + unknown_word("extent", name, known));
   for (const std::string& name : known)
-    if (!extents.contains(name)) return Status(Code::Usage, "extent '" + name + "' is free, and times depend on it").hint("--at " + name + "=N");
+    if (!extents.contains(name)) return Status(Code::Usage, "extent '" + name + "' is free, and times depend on it").hint("--at " + name + "=1, or a value that runs have");
   return ok();
 }
 

@@ -83,7 +83,9 @@ class RawInputs {
 
   Status add(const io::InputSpec& spec, io::InputFiles& files) {
     if (spec.kind == io::InputSpec::Kind::Numbers) return add_numbers(spec);
-    MLC_ASSIGN(io::LoadedInput loaded, io::load_input(spec, files, memory_.for_files()));
+    Result<io::LoadedInput> read = io::load_input(spec, files, memory_.for_files());
+    if (!read.ok()) return meant_as_value(read.status(), spec);
+    io::LoadedInput loaded = std::move(*read);
     for (const NamedTensor& t : loaded.tensors) memory_.take_files(bytes_held(t.tensor));
     if (loaded.tensors.empty() && loaded.media == io::Media::Zip) return ok();  // an archive of no arrays: the program may take none
     if (loaded.tensors.empty()) memory_.take_files(loaded.bytes.size());
@@ -108,6 +110,15 @@ class RawInputs {
       MLC_RETURN_IF_ERROR(place(name, std::move(t.tensor)));
     }
     return ok();
+  }
+
+  // A value that stands where a file is expected.
+  Status meant_as_value(Status failed, const io::InputSpec& spec) const {
+    const auto port = std::find_if(ports_.begin(), ports_.end(), [&](const MlcPort& p) { return is_called(p, spec.name); });
+    if (failed.code != Code::NotFound || !failed.help.empty() || port == ports_.end()) return failed;
+    if (port->dtype == MLC_STR) return std::move(failed).hint("strings are the lines of a file: -i " + shell_word(spec.name + "=FILE.txt"));
+    if (spec.path.find_first_of("[](), ") == spec.path.npos) return failed;
+    return std::move(failed).hint("numbers along one axis are -i " + shell_word(spec.name + "=1,2,3") + ", those of several axes a .npy file (numpy.save)");
   }
 
   // An input that takes strings and has none yet: of this name, or the first. A list of them takes an item each time.
