@@ -214,8 +214,11 @@ Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::
 
 namespace {
 
+// Channels of a picture: a loop over fewer points than a vector has lanes is worth what it costs to merge it with one that is compared.
+constexpr int64_t kFewPoints = 4;
+
 // Rewrites expressions from dims a (outer) and b (inner) to their product; fails where an address does not walk through
-// both without a gap, or where a or b is used for anything else.
+// both without a gap, or where a or b is used for anything else but comparisons of a beside few points of b.
 class Merge {
  public:
   Merge(ir::Context& ctx, const ir::Dim* a, const ir::Dim* b) : ctx_(ctx), a_(ctx.dim(a)), b_(ctx.dim(b)) {}
@@ -244,6 +247,7 @@ class Merge {
         fits = false;
         return x;
       }
+      if (const Expr* compared = comparison(x)) return compared;
       if (x->op != Op::Load) return nullptr;
       auto at = address(x->args[0]);
       if (!at) {
@@ -262,6 +266,24 @@ class Merge {
   }
 
  private:
+  // A comparison of dim a as one of the merged dim m: floor(m / n) < e where m < n e, e <= floor(m / n) where n e <= m. Null: it is none, or
+  // a is compared with what is read, where n e might wrap.
+  const Expr* comparison(const Expr* x) {
+    const bool may_be = x->op == Op::Le || x->op == Op::Lt;
+    if (!may_be || x->args[0]->type != ir::Type(DType::I64) || !b_->dim->extent->is_const() || b_->dim->extent->i > kFewPoints) return nullptr;
+    const Expr* leaves[] = {a_, b_};
+    const auto lin = ir::linear_in(ctx_, ctx_.sub(x->args[0], x->args[1]), leaves);
+    if (!lin || !lin->coefficients[1]->is_int(0) || !(lin->coefficients[0]->is_int(1) || lin->coefficients[0]->is_int(-1))) return nullptr;
+    bool is_read = false;
+    ir::walk(lin->rest, [&](const Expr* e) { is_read = is_read || e->op == Op::Load || e->op == Op::Var; });
+    if (is_read) return nullptr;
+    // +-a + rest < 0
+    const Expr *n = b_->dim->extent, *m = ctx_.dim(merged()), *zero = ctx_.integer(0);
+    const Expr* rest = x->op == Op::Lt ? lin->rest : ctx_.sub(lin->rest, ctx_.integer(1));
+    if (lin->coefficients[0]->is_int(1)) return ctx_.binary(Op::Lt, m, ctx_.mul(n, ctx_.sub(zero, rest)));
+    return ctx_.binary(Op::Le, ctx_.mul(n, ctx_.add(rest, ctx_.integer(1))), m);
+  }
+
   ir::Context& ctx_;
   const Expr *a_, *b_;
   const ir::Dim* merged_ = nullptr;

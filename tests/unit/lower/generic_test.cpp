@@ -1,3 +1,8 @@
+#include <doctest/doctest.h>
+
+#include <array>
+#include <tuple>
+
 #include "packager/passes/passes.h"
 #include "packager/lower/flat/flat.h"
 #include "tests/support/nests/lowered.h"
@@ -270,6 +275,42 @@ TEST_CASE("a reshape whose extents the run decides divides nothing, and is in ra
     for (auto [r, h, w] : {std::tuple{3, 5, 7}, {1, 1, 1}, {2, 0, 4}, {4, 16, 1}})
       test::check_lowering(ctx, maker.f, *targets::find_target(name), {{R, r}, {H, h}, {W, w}, {N, r * h * w}});
   }
+}
+
+TEST_CASE("a picture in a frame: columns that are compared and its few channels are one loop") {
+  const auto framed = [](ir::Context& ctx, NestMaker& m, int64_t channels, bool bound_is_read) {
+    const ir::Sym *H = ctx.declare_sym("H", 0, 99), *W = ctx.declare_sym("W", 0, 99), *L = ctx.declare_sym("L", 0, 9);
+    const auto C = m.n(channels), left = ctx.sym(L);
+    const uint32_t x = m.array("x", DType::U8, {ctx.sym(H), ctx.sym(W), C}), last = m.array("last", DType::I64, {});
+    const uint32_t y = m.output("y", DType::F32, {ctx.add(ctx.sym(H), m.n(3)), ctx.add(ctx.sym(W), m.n(14)), C});
+    const auto h = m.dim("h", ctx.add(ctx.sym(H), m.n(3))), w = m.dim("w", ctx.add(ctx.sym(W), m.n(14))), c = m.dim("c", C);
+    const Expr *row = ctx.sub(m.at(h), m.n(2)), *column = ctx.sub(m.at(w), left);
+    const auto both = [&](const Expr* p, const Expr* q) { return ctx.logical_and(p, q); };
+    const Expr* rows = both(ctx.binary(Op::Lt, m.n(1), m.at(h)), ctx.binary(Op::Lt, row, ctx.sym(H)));
+    const Expr* columns = both(ctx.binary(Op::Le, left, m.at(w)), ctx.binary(Op::Le, m.at(w), ctx.sub(ctx.add(left, ctx.sym(W)), m.n(1))));
+    if (bound_is_read) columns = both(columns, ctx.binary(Op::Lt, m.at(w), m.load(last, {})));
+    const Expr* inside = ctx.cast(DType::F32, m.load(x, {row, column, m.at(c)}, ir::Access::Proved));
+    m.map({h, w, c}, y, {m.at(h), m.at(w), m.at(c)}, ctx.select(both(rows, columns), inside, f32(ctx, 114)));
+    return std::array{H, W, L};
+  };
+  for (const auto& [channels, bound_is_read, dims] : {std::tuple{int64_t{3}, false, size_t{2}}, {4, false, 2}, {5, false, 3}, {3, true, 3}}) {
+    CAPTURE(channels);
+    ir::Context ctx;
+    NestMaker m(ctx);
+    framed(ctx, m, channels, bound_is_read);
+    auto flat = lower::flatten(ctx, m.f, *m.f.body[0].nest);
+    REQUIRE(flat.ok());
+    lower::collapse(ctx, *flat);
+    CHECK(flat->dims.size() == dims);
+  }
+  on_targets([&](const targets::Target& t) {
+    for (const int64_t channels : {1, 2, 3, 4, 5}) {
+      ir::Context ctx;
+      NestMaker m(ctx);
+      const auto [H, W, L] = framed(ctx, m, channels, false);
+      for (auto [h, w, l] : {std::tuple{5, 7, 0}, {2, 33, 9}, {0, 4, 3}, {3, 0, 5}}) test::check_lowering(ctx, m.f, t, {{H, h}, {W, w}, {L, l}});
+    }
+  });
 }
 
 TEST_CASE("integer arithmetic does not trap: division by zero, shifts, wrap-around") {
