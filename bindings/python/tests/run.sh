@@ -14,6 +14,11 @@ skip() {
   exit 0
 }
 
+# Objects of equal sources are taken from ccache, as compiler_cache.cmake does for the rest: nanobind is most of what a wheel costs.
+if command -v ccache >/dev/null; then
+  CCACHE_BASEDIR=$(cd "$here/../../.." && pwd)
+  export CCACHE_BASEDIR CCACHE_NOHASHDIR=1 CMAKE_CXX_COMPILER_LAUNCHER=ccache
+fi
 "$here/../build_wheel.sh" --libraries "$lib" --out "$work" >"$work/wheel.txt"
 case $? in
   0) ;;

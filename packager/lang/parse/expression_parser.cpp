@@ -73,9 +73,9 @@ const Node* ExpressionParser::and_expr() {
 
 const Node* ExpressionParser::comparison() {
   const Node* a = sum();
-  if (!at_any({"<", "<=", ">", ">=", "==", "!="})) return a;
+  if (!at_any("<", "<=", ">", ">=", "==", "!=")) return a;
   Node* n = make(NodeKind::Compare, raw().pos, {a});
-  while (at_any({"<", "<=", ">", ">=", "==", "!="})) {
+  while (at_any("<", "<=", ">", ">=", "==", "!=")) {
     n->ops.push_back(take().text);
     adopt(n, sum());
   }
@@ -84,7 +84,7 @@ const Node* ExpressionParser::comparison() {
 
 const Node* ExpressionParser::sum() {
   const Node* a = product();
-  while (at_any({"+", "-"})) {
+  while (at_any("+", "-")) {
     const Token& t = take();
     const Node* b = product();
     a = make(NodeKind::Binary, t.pos, {a, b}, t.text);
@@ -94,8 +94,8 @@ const Node* ExpressionParser::sum() {
 
 const Node* ExpressionParser::product() {
   const Node* a = unary();
-  while (at_any({"*", "/", "//", "%"})) {
-    if (at("*") && (peek(1).text == "," || peek(1).text == "]") && peek(1).kind == TokenKind::Punct) break;
+  while (at_any("*", "/", "//", "%")) {
+    if (at("*") && (next().text == "," || next().text == "]") && next().kind == TokenKind::Punct) break;
     const Token& t = take();
     const Node* b = unary();
     a = make(NodeKind::Binary, t.pos, {a, b}, t.text);
@@ -115,7 +115,7 @@ const Node* ExpressionParser::unary() {
 std::vector<const Node*> ExpressionParser::items(std::string_view close) {
   std::vector<const Node*> r;
   while (!at(close)) {
-    if (at("*") && (peek(1).text == "," || peek(1).text == "]")) {
+    if (at("*") && (next().text == "," || next().text == "]")) {
       r.push_back(make(NodeKind::Star, take().pos));
     } else {
       r.push_back(expr());

@@ -58,6 +58,7 @@ size_t number(const std::string& text, Token& token) {
 
 std::vector<Token> tokenize(const std::string& text, const std::string* file) {
   std::vector<Token> tokens;
+  tokens.reserve(text.size() / 3);
   size_t at = 0, line_start = 0;
   int line = 1;
   auto pos = [&](size_t offset) { return Pos{line, static_cast<int>(offset - line_start) + 1, file}; };
@@ -97,7 +98,7 @@ std::vector<Token> tokenize(const std::string& text, const std::string* file) {
     } else {
       token.kind = TokenKind::Punct;
       for (std::string_view p : kPunct)
-        if (text.compare(at, p.size(), p) == 0) {
+        if (p[0] == c && text.compare(at, p.size(), p) == 0) {
           token.text = p;
           break;
         }

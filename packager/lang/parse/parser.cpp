@@ -142,7 +142,7 @@ class DefinitionParser : private StatementParser {
     p.pos = raw().pos;
     p.name = name("a parameter");
     expect(":");
-    if ((at("sym") || at("const")) && peek(1).kind == TokenKind::Name)
+    if ((at("sym") || at("const")) && next().kind == TokenKind::Name)
       p.mode = take().text == "sym" ? ParamMode::Sym : ParamMode::Const;
     p.type = type_spec();
     p.many = accept("many");

@@ -151,7 +151,7 @@ void StatementParser::definition(Stmt& s, StmtKind kind, std::string_view name_o
 Stmt StatementParser::clause() {
   Stmt s;
   s.pos = raw().pos;
-  if (at("use") && peek(1).kind == TokenKind::Name) {
+  if (at("use") && next().kind == TokenKind::Name) {
     take();
     s.kind = StmtKind::Use;
     s.pos = raw().pos;
@@ -173,7 +173,7 @@ Stmt StatementParser::clause() {
     s.kind = StmtKind::Proc;
     if (accept("for")) s.names = names();
     s.body = block();
-  } else if (peek(1).kind == TokenKind::Name && accept("alloc")) {
+  } else if (next().kind == TokenKind::Name && accept("alloc")) {
     alloc(s);
   } else {
     return array_statement();
@@ -212,7 +212,7 @@ Stmt StatementParser::array_statement() {
     return s;
   }
   expect("=");
-  if (at("graph") && peek(1).kind == TokenKind::Name) {
+  if (at("graph") && next().kind == TokenKind::Name) {
     graph_call(s);
     return s;
   }
@@ -301,7 +301,7 @@ Stmt StatementParser::proc_statement() {
     expect("=");
     s.value = expr();
   } else {
-    const bool store = peek(1).kind == TokenKind::Punct && peek(1).text == "[";
+    const bool store = next().kind == TokenKind::Punct && next().text == "[";
     s.kind = store ? StmtKind::Store : StmtKind::Assign;
     if (store) s.targets = {target()};
     else s.names = {name()};
@@ -315,7 +315,7 @@ void StatementParser::alloc(Stmt& s) {
   s.kind = StmtKind::Alloc;
   s.names = {name("an array")};
   expect(":");
-  s.wide = at("wide") && peek(1).text == "<";
+  s.wide = at("wide") && next().text == "<";
   if (!s.wide) {
     s.type = type_spec();
     return;

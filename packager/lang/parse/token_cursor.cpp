@@ -1,7 +1,5 @@
 #include "packager/lang/parse/token_cursor.h"
 
-#include <algorithm>
-
 namespace mlc::lang {
 namespace {
 constexpr int kMaxDepth = 120;  // of nested expressions and blocks
@@ -11,33 +9,9 @@ TokenCursor::Nested::Nested(TokenCursor& c) : cursor(c) {
   if (++cursor.depth_ > kMaxDepth) cursor.error("nested too deeply");
 }
 
-const Token& TokenCursor::peek(size_t ahead) const {
-  static const Token end;
-  const Token& t = tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
-  if (ahead == 0 && at_ > 0 && at_ != base_.back().token && t.pos.column <= base_.back().column &&
-      t.pos.line > tokens_[at_ - 1].pos.line)
-    return end;
-  return t;
-}
-
-bool TokenCursor::at(std::string_view text) const {
-  const Token& t = peek();
-  return (t.kind == TokenKind::Punct || t.kind == TokenKind::Name) && t.text == text;
-}
-
-bool TokenCursor::at_any(std::initializer_list<std::string_view> texts) const {
-  return std::any_of(texts.begin(), texts.end(), [&](std::string_view t) { return at(t); });
-}
-
 const Token& TokenCursor::take() {
   if (peek().kind == TokenKind::End) error("the text ends too early here");
   return tokens_[at_++];
-}
-
-bool TokenCursor::accept(std::string_view text) {
-  if (!at(text)) return false;
-  ++at_;
-  return true;
 }
 
 void TokenCursor::expect(std::string_view text) {

@@ -2,7 +2,7 @@
 // left of the column of the line that the statement began on; brackets suspend that.
 #pragma once
 
-#include <initializer_list>
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,12 +17,32 @@ class TokenCursor {
 
   const Token& raw() const { return tokens_[at_]; }
   // The token here, or End where the layout ends the statement.
-  const Token& peek(size_t ahead = 0) const;
-  bool at(std::string_view text) const;
-  bool at_any(std::initializer_list<std::string_view> texts) const;
+  const Token& peek() const {
+    static const Token end;
+    const Token& t = tokens_[at_];
+    const Base& base = base_.back();
+    const bool ends = t.pos.column <= base.column && at_ > 0 && at_ != base.token && t.pos.line > tokens_[at_ - 1].pos.line;
+    return ends ? end : t;
+  }
+  // The token behind it, whatever the layout says.
+  const Token& next() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
+  // Asked a dozen times for each token: inline, where the length of `text` is known.
+  bool at(std::string_view text) const {
+    const Token& t = peek();
+    return t.text.size() == text.size() && (t.kind == TokenKind::Punct || t.kind == TokenKind::Name) &&
+           std::equal(text.begin(), text.end(), t.text.begin());
+  }
+  template <class... Texts>
+  bool at_any(Texts... texts) const {
+    return (at(texts) || ...);
+  }
   bool at_end() const { return peek().kind == TokenKind::End; }
   const Token& take();
-  bool accept(std::string_view text);
+  bool accept(std::string_view text) {
+    if (!at(text)) return false;
+    ++at_;
+    return true;
+  }
   void expect(std::string_view text);
   std::string found() const;
   std::string name(std::string_view what = "a name");

@@ -119,12 +119,17 @@ void BlockMachine::store(size_t write) {
   const bool masked = !all(program_.where_reg), push = program_.pushes[write];
   if (!push && !masked && c.all_affine && row_inside(c, lanes_)) {
     const int64_t first = value_of(c.linear), step = lane_step(c.linear);
-    if (c.dtype == DType::F32)
-      for (int64_t i = 0; i < lanes_; ++i) std::memcpy(base + (first + i * step) * 4, floats(value) + i, 4);
-    else if (c.dtype == DType::U8 || c.dtype == DType::I8)
-      for (int64_t i = 0; i < lanes_; ++i) base[first + i * step] = static_cast<std::byte>(ints(value)[i]);
-    else
-      for (int64_t i = 0; i < lanes_; ++i) ir::store_element(c.dtype, base, static_cast<uint64_t>(first + i * step), get(value, i));
+    const int64_t n = lanes_;
+    if (c.dtype == DType::F32) {
+      const float* from = floats(value);
+      if (step == 1) std::memcpy(base + first * 4, from, static_cast<size_t>(n) * 4);
+      else for (int64_t i = 0; i < n; ++i) std::memcpy(base + (first + i * step) * 4, from + i, 4);
+    } else if (c.dtype == DType::U8 || c.dtype == DType::I8) {
+      const int64_t* from = ints(value);
+      for (int64_t i = 0; i < n; ++i) base[first + i * step] = static_cast<std::byte>(from[i]);
+    } else {
+      for (int64_t i = 0; i < n; ++i) ir::store_element(c.dtype, base, static_cast<uint64_t>(first + i * step), get(value, i));
+    }
     return;
   }
   const ir::Join join = program_.joins[write];

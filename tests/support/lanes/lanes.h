@@ -23,7 +23,7 @@
 
 namespace mlc::testing::lanes {
 
-// Who touched a byte last. `epoch` counts the barriers of a block.
+// Who touched a byte last. `block`: its number among the blocks of all launches on a memory, ascending as they are run. `epoch` counts the barriers of a block.
 struct Touch {
   uint32_t block = 0, epoch = 0;
   uint16_t lane = 0;
@@ -33,10 +33,10 @@ struct Shadow {
   Touch write, read;
 };
 
-// True if this access and an earlier one are in no order. Remembers it.
-inline bool races(Shadow& s, bool is_write, uint32_t block, uint32_t epoch, uint16_t lane) {
+// True if this access and an earlier one are in no order. Remembers it. What blocks before `since` have done was in order with this.
+inline bool races(Shadow& s, bool is_write, uint32_t since, uint32_t block, uint32_t epoch, uint16_t lane) {
   const auto ordered = [&](const Touch& t) {
-    if (!t.any) return true;
+    if (!t.any || t.block < since) return true;
     if (t.block != block) return false;
     return t.epoch != epoch || (t.lane == lane && !t.several);
   };
@@ -78,9 +78,16 @@ class Memory {
       if (address >= r.address && address - r.address <= r.bytes.size() && size <= r.bytes.size() - (address - r.address)) return &r;
     return nullptr;
   }
-  // Between launches: all that was done before is in order with what follows.
-  void forget() {
-    for (Range& r : ranges_) std::fill(r.shadow.begin(), r.shadow.end(), Shadow{});
+  // Between launches: all that was done before is in order with what follows. The number of the first of the next `blocks`; what
+  // shadows hold of earlier ones needs not be removed, a launch would take as long as there is memory.
+  uint32_t forget(uint32_t blocks) {
+    if (blocks > UINT32_MAX - next_block_) {
+      for (Range& r : ranges_) std::fill(r.shadow.begin(), r.shadow.end(), Shadow{});
+      next_block_ = 0;
+    }
+    const uint32_t first = next_block_;
+    next_block_ += blocks;
+    return first;
   }
 
   bool track = true;  // races in it are looked for (24 bytes for each byte); set before `add`
@@ -88,6 +95,7 @@ class Memory {
  private:
   std::vector<Range> ranges_;
   uint64_t next_ = kFirst;
+  uint32_t next_block_ = 0;
 };
 
 // What a launch asked of memory, as warps of 32 lanes do: those of one instruction together. Shared memory has 32 banks of four bytes;
@@ -122,8 +130,9 @@ enum class Space : uint8_t { Global, Shared };
 
 class Block {
  public:
-  Block(Memory& memory, const Launch& launch)
-      : memory_(memory), launch_(launch), pc_(launch.lanes), state_(launch.lanes), shared_(launch.shared_bytes), shared_shadow_(launch.shared_bytes) {}
+  // `first`: the number of the launch's first block (Memory::forget).
+  Block(Memory& memory, const Launch& launch, uint32_t first)
+      : memory_(memory), launch_(launch), first_(first), pc_(launch.lanes), state_(launch.lanes), shared_(launch.shared_bytes), shared_shadow_(launch.shared_bytes) {}
 
   const Launch& launch() const { return launch_; }
   const std::array<uint32_t, 3>& index() const { return index_; }  // of the block in its grid
@@ -168,9 +177,10 @@ class Block {
     if (size == 0 || address % size != 0) return fail(lane, what() + where() + " is misaligned"), nullptr;
     std::byte* at;
     Shadow* shadow;
+    uint32_t since = first_;
     if (space == Space::Shared) {
       if (address > shared_.size() || size > shared_.size() - address) return fail(lane, what() + where() + " is out of range"), nullptr;
-      at = shared_.data() + address, shadow = shared_shadow_.data() + address;
+      at = shared_.data() + address, shadow = shared_shadow_.data() + address, since = number_;
     } else {
       Memory::Range* r = memory_.find(address, size);
       if (!r) return fail(lane, what() + where() + " is out of range"), nullptr;
@@ -179,7 +189,7 @@ class Block {
     }
     if (shadow && may_race)
       for (uint64_t k = 0; k < size; ++k)
-        if (races(shadow[k], is_write, number_, epoch_, static_cast<uint16_t>(lane)))
+        if (races(shadow[k], is_write, since, number_, epoch_, static_cast<uint16_t>(lane)))
           return fail(lane, what() + where() + " races with another lane"), nullptr;
     if (launch_.counts) asked_.push_back({lane, space, address, size, is_write});
     return at;
@@ -196,13 +206,13 @@ class Block {
   friend std::string run(Program& program, Memory& memory, const Launch& launch);
   enum class State : uint8_t { Running, Held, Waiting, Finished };
 
+  // `number`: blocks of this launch that were run before.
   void begin(Program& program, std::array<uint32_t, 3> index, uint32_t number) {
-    index_ = index, number_ = number, epoch_ = 0, num_registers_ = program.num_registers();
+    index_ = index, number_ = first_ + number, epoch_ = 0, num_registers_ = program.num_registers();
     registers_.assign(size_t(launch_.lanes) * num_registers_, 0);
     std::fill(pc_.begin(), pc_.end(), 0);
     std::fill(state_.begin(), state_.end(), State::Running);
     std::fill(shared_.begin(), shared_.end(), std::byte{0xA5});
-    std::fill(shared_shadow_.begin(), shared_shadow_.end(), Shadow{});
   }
 
   // False when no lane can go on.
@@ -264,6 +274,7 @@ class Block {
 
   Memory& memory_;
   Launch launch_;
+  uint32_t first_;
   std::vector<uint32_t> pc_, together_;
   std::vector<State> state_;
   std::vector<std::byte> shared_;
@@ -285,14 +296,13 @@ class Block {
 // nothing did.
 inline std::string run(Program& program, Memory& memory, const Launch& launch) {
   if (launch.lanes == 0 || launch.lanes > 1024) return "a block of " + std::to_string(launch.lanes) + " lanes";
-  Block block(memory, launch);
-  uint64_t steps = 0;
   const uint64_t blocks = uint64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
   if (blocks > UINT32_MAX) return "too many blocks";
-  memory.forget();
+  Block block(memory, launch, memory.forget(uint32_t(blocks)));
+  uint64_t steps = 0;
   for (uint64_t n = blocks; n-- > launch.first && !block.failed();) {
     const uint64_t x = n % launch.grid[0], y = n / launch.grid[0] % launch.grid[1], z = n / launch.grid[0] / launch.grid[1];
-    block.begin(program, {uint32_t(x), uint32_t(y), uint32_t(z)}, uint32_t(n));
+    block.begin(program, {uint32_t(x), uint32_t(y), uint32_t(z)}, uint32_t(blocks - 1 - n));
     while (block.advance(program, steps)) {}
   }
   return block.error_;

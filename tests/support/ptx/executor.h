@@ -30,7 +30,7 @@ class Executor final : public lanes::Program {
 
   void step(lanes::Block& block, uint32_t pc, std::span<const uint32_t> lanes) override {
     const Step& s = code_[pc];
-    if (s.in->op->parts[0] == "shfl") return shuffle(block, s, pc, lanes);
+    if (s.is_shuffle) return shuffle(block, s, pc, lanes);
     if (s.is_mma) return multiply(block, s, pc, lanes);
     for (const uint32_t lane : lanes) {
       if (block.failed()) return;
@@ -58,7 +58,7 @@ class Executor final : public lanes::Program {
     ValueType type, first_type;
     std::string_view how;  // a modifier: "lt", "rzi"
     unsigned vector = 1;   // ld, st
-    bool is_mma = false;   // lanes of a warp do it together
+    bool is_mma = false, is_shuffle = false;  // lanes of a warp do it together
   };
 
   static unsigned bits_of_class(targets::ptx::RegClass c) {
@@ -223,7 +223,8 @@ inline Executor::Step Executor::decode(const targets::ptx::Instruction& i) {
     s.run = &Executor::finish;
   } else if (name == "bar") {
     s.run = &Executor::barrier;
-  } else if (name == "shfl") {  // of all lanes at once
+  } else if (name == "shfl") {
+    s.is_shuffle = true;
   } else if (name == "atom") {
     s.run = &Executor::compare_and_swap;
   } else if (name == "mma") {

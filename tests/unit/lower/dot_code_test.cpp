@@ -1,5 +1,6 @@
 // Products of small numbers, from the pass to machine code of other machines: their inner loops have the instruction that the
 // target has for them, and the answers are the interpreter's.
+#include <map>
 #include <random>
 
 #include "packager/nest/interpret/interpret.h"

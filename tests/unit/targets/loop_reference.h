@@ -3,9 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -62,28 +62,48 @@ inline double computed_small(uint32_t bits, DType t) {
   return negative ? -v : v;
 }
 
+using SmallTables = std::array<std::vector<double>, 256>;  // by element type
+
 inline double decode_small(uint32_t bits, DType t) {
-  static std::map<DType, std::vector<double>> tables;
-  std::vector<double>& table = tables[t];
+  static SmallTables tables;
+  std::vector<double>& table = tables[size_t(t)];
   if (table.empty())
     for (uint32_t b = 0; b < 1u << (t == DType::F8E8M0 ? 8 : small_format(t).bits); ++b) table.push_back(computed_small(b, t));
   return table[bits & (table.size() - 1)];
 }
 
+// Looked for once in each format.
+inline double largest_small(DType t) {
+  static std::array<double, 256> found{};
+  double& largest = found[size_t(t)];
+  if (largest != 0) return largest;
+  for (uint32_t b = 0; b < 1u << bits_of(t); ++b) {
+    const double v = decode_small(b, t);
+    if (std::isfinite(v)) largest = std::max(largest, v);
+  }
+  return largest;
+}
+
 // Powers of two without sign: the nearest, the greater of two; the number after the largest would be 2^128.
 inline uint32_t encode_e8m0(double v) {
   if (std::isnan(v)) return 255;
+  static const std::vector<double> powers = [] {
+    std::vector<double> all;
+    for (int b = 0; b <= 255; ++b) all.push_back(std::ldexp(1.0, b - 127));
+    return all;
+  }();
   uint32_t best = 0;
+  const auto distance = [&](uint32_t b) { return std::fabs(std::fabs(v) - powers[b]); };
   for (uint32_t b = 1; b <= 255; ++b)
-    if (std::fabs(std::fabs(v) - std::ldexp(1.0, int(b) - 127)) <= std::fabs(std::fabs(v) - std::ldexp(1.0, int(best) - 127))) best = b;
+    if (distance(b) <= distance(best)) best = b;
   return std::isinf(v) ? 255 : best;
 }
 
 inline uint32_t encode_small(double v, DType t) {
   if (t == DType::F8E8M0) return encode_e8m0(v);
   const SmallFormat s = small_format(t);
-  static std::map<DType, std::vector<double>> tables;
-  std::vector<double>& table = tables[t];  // finite values >= 0; the index is the pattern
+  static SmallTables tables;
+  std::vector<double>& table = tables[size_t(t)];  // finite values >= 0; the index is the pattern
   if (table.empty())
     for (uint32_t b = 0; b < 1u << (s.bits - 1); ++b) {
       const double x = decode_small(b, t);
@@ -424,11 +444,7 @@ class Reference {
       if (is_float(t)) {
         r.f = a.f;
         if (op == Op::SatCast && is_small(t) && !std::isnan(a.f)) {
-          double largest = 0;
-          for (uint32_t b = 0; b < 1u << bits_of(t); ++b) {
-            const double v = decode_small(b, t);
-            if (std::isfinite(v)) largest = std::max(largest, v);
-          }
+          const double largest = largest_small(t);
           r.f = std::clamp(a.f, -largest, largest);
         }
         r.f = round_to(r.f, t);
