@@ -181,12 +181,30 @@ const Expr* Body::transcendental(Op op, const Expr* arg) {
   return text;
 }
 
+// Index arithmetic of vectors, both of whose operands fit into 32 bits, with room for lanes beyond the end: processors compare and multiply
+// twice as many of those at once, and have no product of 64 bits to divide by a number with.
+bool Body::is_short(const Expr* e, const std::vector<const Expr*>& args) const {
+  if (target.is_device() || args.size() != 2 || e->args[0]->type.dtype != DType::I64) return false;
+  const bool narrows = e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::Min || e->op == Op::Max || e->op == Op::Lt || e->op == Op::Le ||
+                       e->op == Op::Eq || e->op == Op::Ne;
+  constexpr int64_t kMost = int64_t{1} << 30;
+  return narrows && std::all_of(e->args.begin(), e->args.end(), [&](const Expr* a) {
+    const ir::Interval within = ir::interval_of(a);
+    return within.lo >= -kMost && within.hi <= kMost;
+  });
+}
+
 const Expr* Body::generic(const Expr* e, const Expr* guard) {
   std::vector<const Expr*> args;
   unsigned lanes = 1;
   for (const Expr* a : e->args) {
     args.push_back(value(a, guard));
     lanes = std::max<unsigned>(lanes, args.back()->type.lanes);
+  }
+  if (lanes > 1 && is_short(e, args)) {
+    for (const Expr*& a : args) a = loop::splat(ctx, loop::vec_convert(ctx, Op::Cast, DType::I32, a), lanes);
+    const Expr* small = loop::vec_binary(ctx, e->op, args[0], args[1]);
+    return e->type.dtype == DType::I64 ? loop::vec_convert(ctx, Op::Cast, DType::I64, small) : small;
   }
   if (lanes > 1) {
     for (const Expr*& a : args) a = loop::splat(ctx, a, lanes);

@@ -114,6 +114,7 @@ class Body {
   const ir::Expr* transcendental(ir::Op op, const ir::Expr* arg);
   std::vector<const ir::Expr*> fold(const ir::Expr* e, const ir::Expr* guard);
   bool depends_on_lanes(const ir::Expr* e) { return vdim_ && facts.depends(e, vdim_); }
+  bool is_short(const ir::Expr* e, const std::vector<const ir::Expr*>& args) const;
 
   friend class FoldLowering;
   const MathExpander& expand_;

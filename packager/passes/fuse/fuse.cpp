@@ -163,9 +163,12 @@ std::optional<Scaling> scaling_of(const Expr* value) {
   return std::nullopt;
 }
 
-// cond ? load : 0, without loads in the condition.
+// cond ? load : 0, without loads in the condition, where to find the element takes no division.
 bool is_padding(const Expr* value) {
   if (value->op != Op::Select) return false;
+  bool divides = false;
+  ir::walk(value, [&](const Expr* e) { divides |= e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::TruncDiv || e->op == Op::TruncMod; });
+  if (divides) return false;
   bool loads = false;
   ir::walk(value->args[0], [&](const Expr* e) { loads |= e->op == Op::Load || e->op == Op::Fold; });
   auto zero = [](const Expr* e) { return e->is_const() && e->f == 0 && e->i == 0; };

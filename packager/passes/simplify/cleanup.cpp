@@ -114,7 +114,10 @@ bool read_through(ir::Context& ctx, nest::Function& f) {
     for (size_t reader : uses.readers[y]) {
       const nest::Statement& s = f.body[reader];
       if (s.proc) { possible = false; break; }
-      // Which loads stand in a fold: there an index with divisions is worse than the copy.
+      // Which loads stand in a fold, or read elements again and again (frames that overlap): there an index with divisions is worse than the copy.
+      double points = estimate(s.nest->dims), elements = 1;
+      for (const Expr* extent : f.arrays[y].shape) elements *= estimate(extent);
+      const bool again = points > 1.5*elements;
       for_roots(s, [&](const Expr* root) {
         std::vector<const Expr*> inside;
         ir::walk(root, [&](const Expr* e) {
@@ -130,7 +133,7 @@ bool read_through(ir::Context& ctx, nest::Function& f) {
           const Expr* c = composed(e);
           if (c->op != Op::Load) { possible = false; return; }
           const size_t before = nonlinear_operations(e), after = nonlinear_operations(c);
-          if (after > before && (uses.readers[y].size() > 1 || in_fold(e))) possible = false;
+          if (after > before && (uses.readers[y].size() > 1 || again || in_fold(e))) possible = false;
         });
       });
       if (!possible) break;

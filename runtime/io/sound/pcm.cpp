@@ -8,14 +8,31 @@
 namespace mlc::io {
 namespace {
 
-double sample(const std::byte* p, const PcmFormat& f) {
-  const unsigned n = f.bits / 8;
-  const uint64_t raw = load_uint({p, n});
-  if (f.is_float && n == 8) return __builtin_bit_cast(double, raw);
-  if (f.is_float) return __builtin_bit_cast(float, static_cast<uint32_t>(raw));
-  if (n == 1) return (static_cast<double>(raw) - 128.0) / 128.0;
-  int64_t value = static_cast<int64_t>(raw << (64 - f.bits)) >> (64 - f.bits);
-  return static_cast<double>(value) / static_cast<double>(int64_t{1} << (f.bits - 1));
+// One sample, of so many bytes; integers as a share of the largest.
+template <unsigned kBytes, bool kIsFloat>
+double sample(const std::byte* p) {
+  const uint64_t raw = load_uint({p, kBytes});
+  if constexpr (kIsFloat && kBytes == 8) return __builtin_bit_cast(double, raw);
+  else if constexpr (kIsFloat) return __builtin_bit_cast(float, static_cast<uint32_t>(raw));
+  else if constexpr (kBytes == 1) return (static_cast<double>(raw) - 128.0) / 128.0;
+  else return static_cast<double>(static_cast<int64_t>(raw << (64 - 8*kBytes)) >> (64 - 8*kBytes)) / static_cast<double>(int64_t{1} << (8*kBytes - 1));
+}
+
+template <unsigned kBytes, bool kIsFloat>
+void to_floats(Bytes frames, size_t count, Channels channels, float* out) {
+  const std::byte *p = frames.data(), *const end = p + frames.size();
+  const size_t block = count*kBytes;
+  if (count == 1 || channels == Channels::Keep) {  // each by itself
+    for (; p != end; p += kBytes) *out++ = static_cast<float>(sample<kBytes, kIsFloat>(p));
+  } else if (channels == Channels::First) {
+    for (; p != end; p += block) *out++ = static_cast<float>(sample<kBytes, kIsFloat>(p));
+  } else {
+    for (; p != end; p += block) {
+      double sum = 0;
+      for (size_t c = 0; c < count; ++c) sum += sample<kBytes, kIsFloat>(p + c*kBytes);
+      *out++ = static_cast<float>(sum / static_cast<double>(count));
+    }
+  }
 }
 
 // The number in front of the next ':', which is taken off `text`; 0 where there is none from 1 to `most`.
@@ -54,19 +71,14 @@ Result<PcmFormat> parse_pcm_format(std::string_view text) {
 }
 
 void pcm_to_floats(Bytes frames, const PcmFormat& f, Channels channels, float* out) {
-  const size_t width = f.bits / 8, block = f.frame_bytes();
-  for (const std::byte *p = frames.data(), *end = p + frames.size(); p != end; p += block) switch (channels) {
-      case Channels::First: *out++ = static_cast<float>(sample(p, f)); break;
-      case Channels::Keep:
-        for (uint32_t c = 0; c < f.channels; ++c) *out++ = static_cast<float>(sample(p + c * width, f));
-        break;
-      case Channels::Mean: {
-        double sum = 0;
-        for (uint32_t c = 0; c < f.channels; ++c) sum += sample(p + c * width, f);
-        *out++ = static_cast<float>(sum / f.channels);
-        break;
-      }
-    }
+  const auto convert = [&](const auto& convert_as) { convert_as(frames, size_t{f.channels}, channels, out); };
+  switch (f.bits) {
+    case 8: return convert(to_floats<1, false>);
+    case 16: return convert(to_floats<2, false>);
+    case 24: return convert(to_floats<3, false>);
+    case 32: return f.is_float ? convert(to_floats<4, true>) : convert(to_floats<4, false>);
+    default: return f.is_float ? convert(to_floats<8, true>) : convert(to_floats<8, false>);
+  }
 }
 
 }  // namespace mlc::io

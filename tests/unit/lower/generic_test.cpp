@@ -313,6 +313,23 @@ TEST_CASE("a picture in a frame: columns that are compared and its few channels 
   });
 }
 
+TEST_CASE("places that are divided out: in 32 bits where they fit, in 64 where they do not") {
+  on_targets([](const targets::Target& t) {
+    for (const int64_t factor : {int64_t{1}, int64_t{7}, int64_t{1} << 24, int64_t{1} << 25, int64_t{1} << 31, int64_t{1} << 40, -(int64_t{1} << 33)}) {
+      ir::Context ctx;
+      NestMaker m(ctx);
+      const auto N = m.n(37), Q = m.n(11);
+      const uint32_t x = m.array("x", DType::F32, {Q}), y = m.output("y", DType::F32, {N}), z = m.output("z", DType::I64, {N});
+      const auto i = m.dim("i", N);
+      const Expr *at = ctx.add(ctx.mul(m.at(i), ctx.integer(factor)), m.n(5)), *third = ctx.floordiv(at, m.n(3));
+      const Expr* is_low = ctx.binary(Op::Lt, third, ctx.integer(factor * 4));
+      m.map({i}, y, {m.at(i)}, ctx.select(is_low, m.load(x, {ctx.floormod(at, Q)}), m.load(x, {ctx.floormod(third, Q)})));
+      m.map({i}, z, {m.at(i)}, ctx.min(ctx.max(third, ctx.integer(factor)), ctx.floormod(at, ctx.integer((int64_t{1} << 31) + 1))));
+      test::check_lowering(ctx, m.f, t);
+    }
+  });
+}
+
 TEST_CASE("integer arithmetic does not trap: division by zero, shifts, wrap-around") {
   on_targets([](const targets::Target& t) {
     ir::Context ctx;
