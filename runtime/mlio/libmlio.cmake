@@ -20,8 +20,8 @@ target_link_libraries(mlio_shared PRIVATE ${parts})
 set_target_properties(mlio_shared PROPERTIES OUTPUT_NAME mlio EXPORT_NAME mlio VERSION ${PROJECT_VERSION}
   SOVERSION ${PROJECT_VERSION_MAJOR}
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib LINK_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/mlio/libmlio.map)
-target_compile_options(mlio_shared PRIVATE -fvisibility=hidden -ffunction-sections -fdata-sections
-  "$<$<CONFIG:Release>:-Os>")
+# Not for size: decoders, tokenizers and steps on the host are loops.
+target_compile_options(mlio_shared PRIVATE -fvisibility=hidden -ffunction-sections -fdata-sections)
 target_link_options(mlio_shared PRIVATE -Wl,--gc-sections)
 if(WIN32)
   set_target_properties(mlio_shared PROPERTIES PREFIX "" ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
