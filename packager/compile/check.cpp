@@ -44,8 +44,6 @@ std::string described(const pipeline::Pipeline& p) {
 
 // Nodes of a graph and of the bodies in it.
 void count_nodes(const lang::Library& library, const model::Model& model, CheckReport& report) {
-  std::map<std::pair<std::string, std::string>, std::vector<int64_t>> since;
-  for (const lang::OpInfo& info : library.operators()) since[{info.domain, info.name}].push_back(info.since);
   std::vector<const model::Graph*> open = {&model.graph};
   while (!open.empty()) {
     const model::Graph* graph = open.back();
@@ -57,7 +55,7 @@ void count_nodes(const lang::Library& library, const model::Model& model, CheckR
       const auto opset = model.opsets.find(node.domain);
       const int64_t version = node.opset ? node.opset : opset == model.opsets.end() ? 1 : opset->second;
       int64_t used = 0;
-      for (int64_t s : since[{node.domain, node.op}])
+      for (int64_t s : library.versions(node.domain, node.op))
         if (s <= version) used = std::max(used, s);
       report.versions[name] = used;
       for (const auto& [key, value] : node.attributes) {

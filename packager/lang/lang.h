@@ -8,7 +8,7 @@
 //   call.inputs = {Value{.array = 0}};
 //   MLC_ASSIGN(std::vector<Value> outputs, library.expand(ctx, function, call));
 //
-// A Library is immutable after parse and may be shared between threads; everything that it makes lives in the Context
+// A Library is immutable after parse, as far as can be seen, and may be shared between threads; everything that it makes lives in the Context
 // and the Function of the caller. Errors are Status values: a text that does not parse names file:line:column; a call
 // that does not type-check names the operator, the node, the axis, both extents and where each came from. Nothing is
 // appended to the function when expand fails.
@@ -92,7 +92,11 @@ class Library {
  public:
   // Parses and checks texts (syntax, names, element types of declarations). Later files may add definitions to the
   // operators of earlier ones; for the same operator and version the later file's definitions are tried first.
-  static Result<Library> parse(const std::vector<SourceFile>& files);
+  //
+  // Where the files begin with all built-in ones, a built-in definition is parsed when a call asks for it first, unless
+  // everything is to be read, or a function, combiner or clauses of the other files have a name that built-in texts use.
+  enum class Reading : uint8_t { AsAsked, Whole };
+  static Result<Library> parse(const std::vector<SourceFile>& files, Reading reading = Reading::AsAsked);
   // The texts of ops/, embedded when this library was built.
   static const std::vector<SourceFile>& builtin_files();
   // All *.mlop files of a directory, sorted by name.
@@ -104,6 +108,9 @@ class Library {
 
   enum class Known : uint8_t { Yes, NoSuchOperator, OpsetTooOld };
   Known knows(std::string_view domain, std::string_view name, int64_t opset) const;
+  // From which opsets on the operator is defined, falling; one entry for each definition.
+  std::vector<int64_t> versions(std::string_view domain, std::string_view name) const;
+  // All definitions, which are parsed for it.
   std::vector<OpInfo> operators() const;
 
   // Type-checks the call, appends arrays, statements and run-time checks to `function`, and answers the outputs: as

@@ -8,6 +8,7 @@
 #include "packager/lang/expand/explain.h"
 #include "packager/lang/lang.h"
 #include "packager/lang/parse/ast.h"
+#include "packager/lang/parse/embedded.h"
 #include "packager/lang/parse/parser.h"
 #include "packager/lang/texts.h"
 
@@ -35,37 +36,84 @@ Status told_to_user(Failure&& failure, const nest::Function& function, const Cal
 void fail_at(Pos pos, std::string message) { fail(error_at(pos, std::move(message))); }
 
 struct Library::Impl {
+  // One definition of an operator, parsed already or to be parsed.
+  struct Version {
+    int64_t since;
+    size_t file;  // its place in the order of the files
+    const OpDef* op;
+    const Embedded::Definition* embedded;
+  };
   Module module;
   // Definitions of one operator, by falling `since`; siblings of one version in the order they are tried.
-  std::map<std::pair<std::string, std::string>, std::vector<const OpDef*>> ops;
+  std::map<std::pair<std::string, std::string>, std::vector<Version>> ops;
 
-  const std::vector<const OpDef*>* find(std::string_view domain, std::string_view name) const {
+  const std::vector<Version>* find(std::string_view domain, std::string_view name) const {
     auto it = ops.find({std::string(domain.empty() ? "ai.onnx" : domain), std::string(name)});
     return it == ops.end() ? nullptr : &it->second;
   }
+  const OpDef& op(const Version& v) const { return v.op ? *v.op : module.embedded->parsed(*v.embedded).ops.front(); }
+
+  void read(const std::vector<SourceFile>& files, size_t num_embedded);
+  bool changes_embedded() const;
+  Result<std::vector<const OpDef*>> siblings(const std::vector<Version>& of, int64_t since) const;
 };
+
+// In the order in which they are tried.
+Result<std::vector<const OpDef*>> Library::Impl::siblings(const std::vector<Version>& of, int64_t since) const {
+  std::vector<const OpDef*> r;
+  try {
+    for (const Version& version : of)
+      if (version.since == since) r.push_back(&op(version));
+  } catch (Failure& f) {
+    return std::move(f.status);
+  } catch (const std::exception& e) {
+    return Status(Code::Internal, std::string("operator texts: ") + e.what());
+  }
+  return r;
+}
+
+// Parses all files but the first few, whose definitions are only found.
+void Library::Impl::read(const std::vector<SourceFile>& files, size_t num_embedded) {
+  if (num_embedded) module.embedded = std::make_unique<Embedded>(Library::builtin_files(), module);
+  std::map<std::string, size_t> order;
+  for (size_t k = 0; k < files.size(); ++k) {
+    order[files[k].name] = order.size();
+    if (k >= num_embedded) parse_file(module, files[k].name, files[k].text);
+  }
+  put_clauses(module);
+  check_names(module);
+  if (module.embedded)
+    for (const Embedded::Definition& d : module.embedded->operators())
+      ops[{d.domain, d.name}].push_back({d.since, order[*d.file], nullptr, &d});
+  for (const OpDef& op : module.ops) ops[{op.domain, op.name}].push_back({op.since, order[op.file], &op, nullptr});
+  for (auto& [key, list] : ops)
+    std::stable_sort(list.begin(), list.end(), [](const Version& a, const Version& b) {
+      return a.since != b.since ? a.since > b.since : a.file > b.file;  // a user's file comes before the built-in ones
+    });
+}
+
+// Could a name of the user's be what a text of ops/ means by it? Then those are read and checked with it.
+bool Library::Impl::changes_embedded() const {
+  const auto used = [&](const auto& table, auto name_of) {
+    return std::any_of(table.begin(), table.end(), [&](const auto& entry) { return module.embedded->has_word(name_of(entry)); });
+  };
+  const auto name = [](const auto& entry) { return entry.second.name; };
+  return used(module.fns, name) || used(module.combiners, name) || used(module.clauses, [](const auto& entry) { return entry.first; });
+}
 
 Library::Library(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Library::Library(Library&&) noexcept = default;
 Library& Library::operator=(Library&&) noexcept = default;
 Library::~Library() = default;
 
-Result<Library> Library::parse(const std::vector<SourceFile>& files) {
+Result<Library> Library::parse(const std::vector<SourceFile>& files, Reading reading) {
+  const std::vector<SourceFile>& ours = builtin_files();
+  const auto same = [](const SourceFile& a, const SourceFile& b) { return a.name == b.name && a.text == b.text; };
+  const bool embedded = reading == Reading::AsAsked && files.size() >= ours.size() && std::equal(ours.begin(), ours.end(), files.begin(), same);
   auto impl = std::make_unique<Impl>();
   try {
-    std::map<std::string, size_t> order;
-    for (const auto& f : files) {
-      order[f.name] = order.size();
-      parse_file(impl->module, f.name, f.text);
-    }
-    put_clauses(impl->module);
-    check_names(impl->module);
-    for (const OpDef& op : impl->module.ops) impl->ops[{op.domain, op.name}].push_back(&op);
-    for (auto& [key, list] : impl->ops)
-      std::stable_sort(list.begin(), list.end(), [&](const OpDef* a, const OpDef* b) {
-        if (a->since != b->since) return a->since > b->since;
-        return order[a->file] > order[b->file];  // a user's file comes before the built-in ones
-      });
+    impl->read(files, embedded ? ours.size() : 0);
+    if (embedded && impl->changes_embedded()) return parse(files, Reading::Whole);
   } catch (Failure& f) {
     return std::move(f.status);
   } catch (const std::exception& e) {  // nothing leaves this library: a bug, or no memory
@@ -98,13 +146,23 @@ Library::Known Library::knows(std::string_view domain, std::string_view name, in
   if ((domain.empty() || domain == "ai.onnx") && name == "Einsum") return opset < 12 ? Known::OpsetTooOld : Known::Yes;
   const auto* list = impl_->find(domain, name);
   if (!list) return Known::NoSuchOperator;
-  return std::any_of(list->begin(), list->end(), [&](const OpDef* d) { return d->since <= opset; }) ? Known::Yes : Known::OpsetTooOld;
+  return std::any_of(list->begin(), list->end(), [&](const auto& d) { return d.since <= opset; }) ? Known::Yes : Known::OpsetTooOld;
+}
+
+std::vector<int64_t> Library::versions(std::string_view domain, std::string_view name) const {
+  std::vector<int64_t> r;
+  if (const auto* list = impl_->find(domain, name))
+    for (const Impl::Version& version : *list) r.push_back(version.since);
+  return r;
 }
 
 std::vector<OpInfo> Library::operators() const {
   std::vector<OpInfo> r;
   for (const auto& [key, list] : impl_->ops)
-    for (const OpDef* d : list) r.push_back({d->domain, d->name, d->since, d->file, d->pos.line, d->text});
+    for (const Impl::Version& version : list) {
+      const OpDef& d = impl_->op(version);
+      r.push_back({d.domain, d.name, d.since, d.file, d.pos.line, d.text});
+    }
   return r;
 }
 
@@ -116,9 +174,9 @@ Result<std::vector<Value>> Library::expand(ir::Context& ctx, nest::Function& fun
   const auto* list = impl_->find(call.domain, call.name);
   const std::string node = call.source.empty() ? "" : call.source + ": ";
   if (!list) return Status(Code::Unsupported, node + "unknown operator " + name);
-  auto first = std::find_if(list->begin(), list->end(), [&](const OpDef* d) { return d->since <= call.opset; });
+  auto first = std::find_if(list->begin(), list->end(), [&](const auto& d) { return d.since <= call.opset; });
   if (first == list->end())
-    return Status(Code::Unsupported, node + name + " is defined from opset " + std::to_string(list->back()->since) +
+    return Status(Code::Unsupported, node + name + " is defined from opset " + std::to_string(list->back().since) +
                                          " on, the model uses opset " + std::to_string(call.opset));
   const size_t arrays = function.arrays.size(), body = function.body.size(), checks = function.checks.size();
   auto undo = [&] {
@@ -129,9 +187,10 @@ Result<std::vector<Value>> Library::expand(ir::Context& ctx, nest::Function& fun
   const bool texts = std::any_of(call.inputs.begin(), call.inputs.end(), [&](const auto& v) {
     return v && v->array < function.arrays.size() && function.arrays[v->array].dtype == DType::Str;
   });
+  MLC_ASSIGN(const std::vector<const OpDef*> siblings, impl_->siblings(*list, first->since));
   std::vector<Failure> failures;
-  for (auto it = first; it != list->end() && (*it)->since == (*first)->since; ++it) {
-    Expander expander(impl_->module, ctx, function, call, **it);
+  for (const OpDef* op : siblings) {
+    Expander expander(impl_->module, ctx, function, call, *op);
     try {
       if (expander.run() == Expander::Applies::Yes) {
         if (const char* what = texts ? looks_into_texts(function, body) : nullptr) {
@@ -162,7 +221,7 @@ Result<std::vector<Value>> Library::expand(ir::Context& ctx, nest::Function& fun
     telling.push_back(&f);
   }
   if (telling.size() == 1) return told_to_user(std::move(*telling[0]), function, call);
-  if (is_builtin((*first)->file)) return not_covered(function, call, (*first)->file, (*first)->pos.line, errors);
+  if (const OpDef& op = *siblings.front(); is_builtin(op.file)) return not_covered(function, call, op.file, op.pos.line, errors);
   Status s(Code::Malformed, node + "no definition of " + name + " at opset " + std::to_string(call.opset) + " applies");
   for (const Failure& f : failures)
     if (std::find(s.facts.begin(), s.facts.end(), f.status.message) == s.facts.end()) s.facts.push_back(f.status.message);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -199,8 +200,13 @@ struct CombinerDef {
   std::string left, right;
 };
 
+class Embedded;
+
 // Everything parsed from a set of files. Nodes live as long as the module.
 struct Module {
+  Module();
+  ~Module();
+
   std::deque<std::string> files;  // their names, in the order in which they were read
   std::deque<Node> nodes;
   std::deque<OpDef> ops;
@@ -208,17 +214,11 @@ struct Module {
   std::map<std::string, FnDef> fns;
   std::map<std::string, CombinerDef> combiners;
   std::map<std::string, std::vector<Clauses>> clauses;  // by name, in the order of the files
+  // The definitions before all of these, which are parsed when they are asked for (embedded.h); null: there are none.
+  std::unique_ptr<const Embedded> embedded;
 
-  const FnDef* fn(const std::string& domain, const std::string& name) const { return find(fns, domain, name); }
-  const CombinerDef* combiner(const std::string& domain, const std::string& name) const { return find(combiners, domain, name); }
-
- private:
-  template <class T>
-  static const T* find(const std::map<std::string, T>& table, const std::string& domain, const std::string& name) {
-    auto it = table.find(domain + ":" + name);
-    if (it == table.end()) it = table.find("ai.onnx:" + name);
-    return it == table.end() ? nullptr : &it->second;
-  }
+  const FnDef* fn(const std::string& domain, const std::string& name) const;
+  const CombinerDef* combiner(const std::string& domain, const std::string& name) const;
 };
 
 // "ops/pool.mlop:12:5: message"

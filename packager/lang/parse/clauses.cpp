@@ -1,6 +1,7 @@
 // Clauses that definitions share: each `use` becomes the attributes and statements of its block.
 #include <algorithm>
 
+#include "packager/lang/parse/embedded.h"
 #include "packager/lang/parse/parser.h"
 
 namespace mlc::lang {
@@ -11,15 +12,20 @@ constexpr size_t kMaxNested = 100;        // blocks that use blocks
 
 // The block of the user's own file, else the first of the domain, else the first of ai.onnx; null if there is none.
 const Clauses* find_block(const Module& module, const Stmt& use, const std::string& domain) {
+  static const std::vector<const Embedded::Definition*> none;
+  const auto& embedded = module.embedded ? module.embedded->clauses(use.text) : none;
   const auto blocks = module.clauses.find(use.text);
-  if (blocks == module.clauses.end()) return nullptr;
   const auto first = [&](auto fits) -> const Clauses* {
-    const auto it = std::find_if(blocks->second.begin(), blocks->second.end(), fits);
+    for (const Embedded::Definition* d : embedded)
+      if (fits(d->file, d->domain)) return &module.embedded->parsed(*d).clauses.begin()->second.front();
+    if (blocks == module.clauses.end()) return nullptr;
+    const auto it = std::find_if(blocks->second.begin(), blocks->second.end(), [&](const Clauses& c) { return fits(c.pos.file, c.domain); });
     return it == blocks->second.end() ? nullptr : &*it;
   };
-  if (const Clauses* own = first([&](const Clauses& c) { return c.pos.file == use.pos.file; })) return own;
-  if (const Clauses* near = first([&](const Clauses& c) { return c.domain == domain; })) return near;
-  return first([](const Clauses& c) { return c.domain == "ai.onnx"; });
+  using File = const std::string*;
+  if (const Clauses* own = first([&](File file, const std::string&) { return file == use.pos.file; })) return own;
+  if (const Clauses* near = first([&](File, const std::string& of) { return of == domain; })) return near;
+  return first([](File, const std::string& of) { return of == "ai.onnx"; });
 }
 
 const Clauses& block_of(const Module& module, const Stmt& use, const std::string& domain) {
@@ -85,7 +91,9 @@ void put_clauses(Module& module) {
     for (const Clauses& block : blocks)
       for (const Stmt& s : block.body)
         if (s.kind == StmtKind::Use) (void)block_of(module, s, block.domain);
-  for (OpDef& op : module.ops) Writer(module, op).run();
+  for (OpDef& op : module.ops) put_clauses(module, op);
 }
+
+void put_clauses(const Module& module, OpDef& op) { Writer(module, op).run(); }
 
 }  // namespace mlc::lang

@@ -8,7 +8,7 @@ namespace mlc::lang {
 
 class ExpressionParser : protected TokenCursor {
  protected:
-  ExpressionParser(Module& module, const std::string& text, const std::string* file) : TokenCursor(text, file), module_(module) {}
+  ExpressionParser(Module& module, std::string_view text, const std::string* file, int line) : TokenCursor(text, file, line), module_(module) {}
 
   const Node* expr();
   // Items up to, not including, `close`.

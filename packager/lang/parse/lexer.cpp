@@ -16,7 +16,7 @@ constexpr std::string_view kPunct[] = {"...", "..", "=>", "->", "<-", "//", "=="
                                        "}",   "[",  "]",  "|",  "~",  "@"};
 
 // Where the digits of a real number end that begins at `at`; `at` itself behind an integer's.
-size_t end_of_real(const std::string& text, size_t at) {
+size_t end_of_real(std::string_view text, size_t at) {
   auto digits = [&](size_t k) {
     while (k < text.size() && is_digit(text[k])) ++k;
     return k;
@@ -30,7 +30,7 @@ size_t end_of_real(const std::string& text, size_t at) {
 }
 
 // Reads the number at token.offset: 12, 0x1f, 1.5e-3. Answers where it ends.
-size_t number(const std::string& text, Token& token) {
+size_t number(std::string_view text, Token& token) {
   const size_t at = token.offset;
   const bool hex = text[at] == '0' && at + 1 < text.size() && (text[at + 1] == 'x' || text[at + 1] == 'X');
   size_t end = hex ? at + 2 : at;
@@ -56,11 +56,10 @@ size_t number(const std::string& text, Token& token) {
 
 }  // namespace
 
-std::vector<Token> tokenize(const std::string& text, const std::string* file) {
+std::vector<Token> tokenize(std::string_view text, const std::string* file, int line) {
   std::vector<Token> tokens;
   tokens.reserve(text.size() / 3);
   size_t at = 0, line_start = 0;
-  int line = 1;
   auto pos = [&](size_t offset) { return Pos{line, static_cast<int>(offset - line_start) + 1, file}; };
   while (at < text.size()) {
     const char c = text[at];

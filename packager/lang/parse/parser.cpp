@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "packager/lang/parse/embedded.h"
 #include "packager/lang/parse/statement_parser.h"
 
 namespace mlc::lang {
@@ -10,8 +11,8 @@ namespace {
 // The definitions of a file.
 class DefinitionParser : private StatementParser {
  public:
-  DefinitionParser(Module& module, const std::string& text, const std::string* file)
-      : StatementParser(module, text, file), file_(*file) {}
+  DefinitionParser(Module& module, const Part& part)
+      : StatementParser(module, part.text, part.file, part.line), file_(*part.file), domain_(part.domain) {}
 
   void run() {
     while (raw().kind != TokenKind::End) {
@@ -48,7 +49,8 @@ class DefinitionParser : private StatementParser {
     expect("=");
     f.body = expr();
     end_of_statement();
-    if (!module_.fns.emplace(domain_ + ":" + f.name, f).second) fail_at(f.pos, "a second definition of the function " + f.name);
+    const std::string key = domain_ + ":" + f.name;
+    if ((module_.embedded && module_.embedded->fn(key)) || !module_.fns.emplace(key, f).second) fail_at(f.pos, "a second definition of the function " + f.name);
   }
 
   void combiner() {
@@ -77,7 +79,8 @@ class DefinitionParser : private StatementParser {
     expect("=");
     c.joins = {expr()};
     end_of_statement();
-    if (!module_.combiners.emplace(domain_ + ":" + c.name, c).second) fail_at(c.pos, "a second definition of the combiner " + c.name);
+    const std::string key = domain_ + ":" + c.name;
+    if ((module_.embedded && module_.embedded->combiner(key)) || !module_.combiners.emplace(key, c).second) fail_at(c.pos, "a second definition of the combiner " + c.name);
   }
 
   void op() {
@@ -164,7 +167,7 @@ class DefinitionParser : private StatementParser {
   }
 
   const std::string& file_;
-  std::string domain_ = "ai.onnx";
+  std::string domain_;
 };
 
 }  // namespace
@@ -172,7 +175,9 @@ class DefinitionParser : private StatementParser {
 void parse_file(Module& module, const std::string& file, const std::string& text) {
   const std::string* name = &module.files.emplace_back(file);
   if (text.size() > kMaxFile) fail_at({1, 1, name}, "the file is larger than 4 MiB");
-  DefinitionParser(module, text, name).run();
+  parse_part(module, {name, 1, "ai.onnx", text});
 }
+
+void parse_part(Module& module, const Part& part) { DefinitionParser(module, part).run(); }
 
 }  // namespace mlc::lang

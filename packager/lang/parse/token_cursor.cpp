@@ -44,7 +44,7 @@ bool TokenCursor::accept_on_any_line(std::string_view name) {
 }
 
 std::string_view TokenCursor::written_since(size_t begin) const {
-  return std::string_view(text_).substr(begin, tokens_[at_ - 1].end - begin);
+  return text_.substr(begin, tokens_[at_ - 1].end - begin);
 }
 
 int TokenCursor::line_column() const {

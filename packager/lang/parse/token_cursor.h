@@ -13,7 +13,7 @@ namespace mlc::lang {
 
 class TokenCursor {
  protected:
-  TokenCursor(const std::string& text, const std::string* file) : text_(text), tokens_(tokenize(text, file)) {}
+  TokenCursor(std::string_view text, const std::string* file, int line) : text_(text), tokens_(tokenize(text, file, line)) {}
 
   const Token& raw() const { return tokens_[at_]; }
   // The token here, or End where the layout ends the statement.
@@ -85,7 +85,7 @@ class TokenCursor {
     size_t token;  // where the statement begins: not ended by itself
   };
 
-  const std::string& text_;
+  const std::string_view text_;
   std::vector<Token> tokens_;
   std::vector<Base> base_ = {{kNoColumn, 0}};
   size_t at_ = 0;

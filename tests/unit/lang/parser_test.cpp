@@ -13,7 +13,7 @@ bool says(const std::string& message, const std::string& part) {
 }  // namespace
 
 TEST_CASE("the built-in texts parse and are in the table by domain, name and version") {
-  auto library = lang::Library::parse(lang::Library::builtin_files());
+  auto library = lang::Library::parse(lang::Library::builtin_files(), lang::Library::Reading::Whole);
   REQUIRE_MESSAGE(library.ok(), (library.ok() ? "" : library.status().text()));
   using K = lang::Library::Known;
   CHECK(library->knows("", "Relu", 14) == K::Yes);
@@ -26,6 +26,36 @@ TEST_CASE("the built-in texts parse and are in the table by domain, name and ver
     found = found || (op.name == "Conv" && op.file == "ops/contraction.mlop" && op.line > 1);
   }
   CHECK(found);
+}
+
+TEST_CASE("definitions that are parsed when they are asked for are those of the whole texts") {
+  const auto whole = lang::Library::parse(lang::Library::builtin_files(), lang::Library::Reading::Whole);
+  const auto found = lang::Library::parse(lang::Library::builtin_files());
+  REQUIRE(whole.ok());
+  REQUIRE(found.ok());
+  const auto expected = whole->operators(), actual = found->operators();
+  REQUIRE(actual.size() == expected.size());
+  for (size_t k = 0; k < actual.size(); ++k) {
+    CAPTURE(expected[k].name);
+    CHECK(actual[k].domain == expected[k].domain);
+    CHECK(actual[k].name == expected[k].name);
+    CHECK(actual[k].since == expected[k].since);
+    CHECK(actual[k].file == expected[k].file);
+    CHECK(actual[k].line == expected[k].line);
+    CHECK(actual[k].text == expected[k].text);
+    CHECK(found->versions(actual[k].domain, actual[k].name) == whole->versions(actual[k].domain, actual[k].name));
+  }
+}
+
+TEST_CASE("a user's functions meet those of the built-in texts") {
+  const std::string op = "domain own\nop A@1(x: f32[d...]) -> y: f32[d...]\n  y[d] = ";
+  CHECK(parse(op + "wrap(x[d], 2)\n").ok());
+  CHECK(says(refusal(op + "wrap(x[d])\n"), "wrap takes 2 arguments, not 1"));
+  CHECK(says(refusal("fn wrap(a, b) = a\n"), "test.mlop:1:1: a second definition of the function wrap"));
+  CHECK(parse("domain own\nfn wrap(a) = a\ndomain own\nop A@1(x: f32[d...]) -> y: f32[d...]\n  y[d] = wrap(x[d])\n").ok());
+  // Here the texts of the domain itself mean another thing by it.
+  CHECK(says(refusal("domain com.microsoft\nfn sigmoid(a, b) = a\n"), "sigmoid takes 2 arguments, not 1"));
+  CHECK(says(refusal("combiner first_max(v: f32) unit 0\n  join a, b = a\n"), "a second definition of the combiner first_max"));
 }
 
 TEST_CASE("a syntax error names file, line and column") {
