@@ -1,5 +1,7 @@
 """mlpack inspect and size, as a user runs them."""
+import os
 import struct
+import subprocess
 
 import onnx_file
 from tool_test import main
@@ -103,6 +105,19 @@ def diff_tells_what_differs_and_nothing_else(t):
     assert found["segment", "code/x86-64-v2", ""][0] is None, found
     t.run("mlpack", "diff", a, "absent.mlc", code=3)
     t.run("mlpack", "diff", a, code=2)
+
+
+def diff_of_files_of_65536_tensors_takes_little(t):
+    (t.dir / "plan.txt").write_text('plan function "main" { $0 = const 64 $1 = const 0 buffer #0 u8 bytes $0 input 0 buffer #1 u8 bytes $0 output 0 '
+                                    'input "x" u8 [$0] #0 output "y" u8 [$0] #1 arena $1 copy (#1, #0) "one" }')
+    for name in ("a", "b"):
+        t.run("plan_container", f"{name}.mlc", "plan.txt", "--tensors", f"a tensor of {name}:65536")
+    with subprocess.Popen([t.bin / "mlpack", "diff", "a.mlc", "b.mlc"], cwd=t.dir, env=t.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        _, status, used = os.wait4(process.pid, 0)  # with the children that it waited for
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 1, process.returncode
+    if "MLC_SANITIZED" not in os.environ:
+        assert used.ru_utime + used.ru_stime < 2 and used.ru_maxrss < 300_000, used
 
 
 def diff_counts_bytes_and_steps(t):
