@@ -156,6 +156,42 @@ void add_steps(const std::vector<StepDifference>& steps, std::vector<Difference>
   }
 }
 
+// What a container holds under that name; none: nothing, or more than a list that people write has.
+std::optional<std::string> text_inside(const OpenContainer& file, const std::string& name) {
+  constexpr uint64_t kMostText = uint64_t{1} << 20;
+  const auto at = file.opened->find_asset(name);
+  if (!at || file.opened->manifest().assets[*at].ref.length > kMostText) return std::nullopt;
+  const auto bytes = file.opened->asset(*at);
+  if (!bytes.ok()) return std::nullopt;
+  return std::string(reinterpret_cast<const char*>(bytes->bytes().data()), bytes->bytes().size());
+}
+
+// The line at whose beginning `text` is, which is cut off; none at the end.
+std::optional<std::string> take_line(std::string_view& text) {
+  if (text.empty()) return std::nullopt;
+  const size_t end = std::min(text.find('\n'), text.size());
+  std::string line(text.substr(0, end));
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+// Of each text that both files hold the first line that differs: a label, a character.
+void add_lines(const OpenContainer& a, const OpenContainer& b, std::vector<Difference>& differences) {
+  for (const format::Asset& asset : a.opened->manifest().assets) {
+    const auto there = b.opened->find_asset(asset.name);
+    if (asset.media != "text/plain" || !there || b.opened->manifest().assets[*there].digest == asset.digest) continue;
+    const auto of_a = text_inside(a, asset.name), of_b = text_inside(b, asset.name);
+    if (!of_a || !of_b) continue;
+    std::string_view rest_a = *of_a, rest_b = *of_b;
+    for (size_t number = 1; !rest_a.empty() || !rest_b.empty(); ++number) {
+      std::optional<std::string> line_a = take_line(rest_a), line_b = take_line(rest_b);
+      if (line_a == line_b) continue;
+      differences.push_back({"asset", asset.name, "line " + std::to_string(number), std::move(line_a), std::move(line_b)});
+      break;
+    }
+  }
+}
+
 // One line for each part in which the files differ.
 void add_bytes(const std::vector<PartBytes>& parts, const std::string& a, const std::string& b, Report& report) {
   Json& all = report.json["bytes"] = Json::object();
@@ -180,6 +216,7 @@ Result<Report> diff_containers(SealedContainer& first, SealedContainer& second, 
   const std::string &a = first.path, &b = second.path;
   Comparison comparison;
   for (const auto& [part, items] : of_a.members()) comparison.part(part, items, of_b[part]);
+  add_lines(file_a, file_b, comparison.differences);
   add_steps(steps, comparison.differences);
   Report report;
   report.json = {{"a", a}, {"b", b}, {"differences", Json::array()}};
