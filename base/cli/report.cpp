@@ -62,8 +62,9 @@ int finish(std::string_view command, bool as_json, const Result<Report>& result)
     if (result.ok()) json.update(result->json);
     print(stdout, line_of(json));
   } else {
-    if (result.ok()) print(stdout, printable_lines(result->text));
-    if (!failure.ok()) note(shortened(failure.text()));
+    const bool is_no = result.ok() && failure.code == Code::No;  // an answer, and no error
+    if (result.ok()) print(stdout, printable_lines(is_no ? result->text + failure.message + "\n" : result->text));
+    if (!failure.ok() && !is_no) note(shortened(failure.text()));
   }
   return failure.ok() ? flush_answer() : static_cast<int>(failure.code);
 }

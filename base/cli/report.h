@@ -14,7 +14,8 @@
 
 namespace mlc::cli {
 
-// What a command found. `failure` is set where the answer is complete but bad: a verification that failed, say.
+// What a command found. `failure` is set where the answer is complete but bad: a verification that failed, say. Of Code::No its message
+// is the last line of the answer.
 struct Report {
   std::string text;   // for people, with its line ends
   Json json;          // fields after "schema" and "ok"

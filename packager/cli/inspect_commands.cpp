@@ -128,7 +128,7 @@ int run_diff(const DiffFlags& flags) {
   if (flags.behaviour) return compare_behaviour({flags.a, flags.b, flags.as_json});
   const auto trust = users_trust();
   return look({.name = "diff", .as_json = flags.as_json, .trust = trust, .paths = {flags.a, flags.b}, .looks_again = true},
-              [&](std::vector<SealedContainer>& sealed) { return diff_containers(sealed[0], sealed[1], trust); });
+              [&](std::vector<SealedContainer>& sealed) { return diff_containers(sealed[0], sealed[1], trust, flags.as_json); });
 }
 
 }  // namespace

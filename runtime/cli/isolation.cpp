@@ -60,7 +60,7 @@ Result<ChildWork> work_of(const ContainerCommand& command, const OpenFiles& file
   if (command.runs.limits) {
     MLC_ASSIGN(given, memory_limit(*command.runs.limits));
   }
-  work.is_memory_unlimited = files.uses_stdin || given == MLC_NO_LIMIT;  // the length of standard input is not known
+  work.is_memory_unlimited = files.uses_stdin || files.is_length_unknown || given == MLC_NO_LIMIT;  // the length of standard input is not known
   work.memory_limit = given;
   return work;
 }
@@ -80,7 +80,9 @@ Result<OpenFiles> open_files(const ContainerCommand& command) {
     for (const std::string& path : io::paths_possible(text)) {
       files.uses_stdin = files.uses_stdin || path == "-";
       if (files.isolated) files.inputs.open_ahead(path);
-      files.input_bytes = checked_add(files.input_bytes, regular_file_size(path).value_or(0)).value_or(UINT64_MAX);
+      const std::optional<uint64_t> size = regular_file_size(path);
+      files.input_bytes = checked_add(files.input_bytes, size.value_or(0)).value_or(UINT64_MAX);
+      files.is_length_unknown = files.is_length_unknown || (!size && has_file(path) && !is_folder(path));
     }
   if (!command.output.empty()) {
     MLC_ASSIGN(io::FileWriter writer, io::FileWriter::create(command.output));

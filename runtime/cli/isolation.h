@@ -45,6 +45,7 @@ struct OpenFiles {
   io::InputFiles inputs;
   bool uses_stdin = false;
   uint64_t input_bytes = 0;  // of the files that are open
+  bool is_length_unknown = false;  // of one of them: a pipe, a device
   uint64_t more_runs = 0;    // beside those of the command, which what was prepared asks for
   std::optional<io::FileWriter> output;  // filled by the answer, put in place if that is a success
   std::function<std::string()> output_name{};  // asked then, where the answer decides it; none: the name that it was opened with

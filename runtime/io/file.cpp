@@ -19,12 +19,16 @@ Status io_error(const std::string& path, const char* what) {
 }
 
 // Read until the end: the size that stat reports is a hint only (pipes, /proc, files that grow).
-Result<HostBuffer> read_all(int fd, const std::string& path, uint64_t size_hint, uint64_t most, Bytes begun = {}) {
+Result<HostBuffer> read_all(int fd, const std::string& path, uint64_t size_hint, const FileLimits& limits, Bytes begun = {}) {
+  const uint64_t most = size_hint > 0 ? limits.bytes : std::min(limits.bytes, limits.unsized);
   const auto too_large = [&](const std::string& found) {
-    return Status(Code::Resource, "'" + path + "' has " + found + " bytes, at most " + std::to_string(most) + " are allowed for inputs");
+    const bool is_unsized = size_hint == 0 && limits.unsized < limits.bytes;
+    Status s(Code::Resource, 6006, "'" + path + "' has " + found + " bytes" + (is_unsized ? " and does not say how many" : "") + ", at most " + std::to_string(most) + " are allowed for inputs");
+    if (!limits.option) return s;
+    return std::move(s).hint("{}{} allows more, if the host has it", is_unsized ? "give it as a file that has an end, or " : "", limits.option);
   };
   if (size_hint > most) return too_large(std::to_string(size_hint));
-  MLC_ASSIGN(HostBuffer buffer, HostBuffer::allocate(std::max<uint64_t>(size_hint, begun.size()) + 1));
+  MLC_ASSIGN(HostBuffer buffer, HostBuffer::allocate(std::max<uint64_t>(size_hint > 0 ? size_hint : std::min<uint64_t>(most, 1 << 16), begun.size()) + 1));
   size_t used = begun.size();
   if (used > 0) std::memcpy(buffer.data(), begun.data(), used);
   for (;;) {
@@ -46,11 +50,11 @@ Result<HostBuffer> read_all(int fd, const std::string& path, uint64_t size_hint,
 
 }  // namespace
 
-Result<HostBuffer> read_open_file(int fd, const std::string& path, uint64_t most) {
+Result<HostBuffer> read_open_file(int fd, const std::string& path, const FileLimits& most) {
   struct stat st = {};
   if (::fstat(fd, &st) != 0) return io_error(path, "read");
   if (S_ISDIR(st.st_mode)) return Status(Code::NotFound, "cannot read '" + path + "': it is a directory");
-  return read_all(fd, path, S_ISREG(st.st_mode) && st.st_size > 0 ? static_cast<uint64_t>(st.st_size) : std::min<uint64_t>(most, 1 << 16), most);
+  return read_all(fd, path, S_ISREG(st.st_mode) && st.st_size > 0 ? static_cast<uint64_t>(st.st_size) : 0, most);
 }
 
 namespace {
@@ -113,11 +117,13 @@ Result<FileEnds> read_file_ends(int fd, const std::string& path, uint64_t first,
 
 namespace {
 
-Result<HostBuffer> read_standard_input(uint64_t most, Bytes begun) {
-  return read_all(STDIN_FILENO, "standard input", std::min<uint64_t>(most, 1 << 16), most, begun);
+Result<HostBuffer> read_standard_input(const FileLimits& most, Bytes begun) {
+  struct stat st = {};
+  const bool has_size = ::fstat(STDIN_FILENO, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+  return read_all(STDIN_FILENO, "standard input", has_size ? static_cast<uint64_t>(st.st_size) : 0, most, begun);
 }
 
-Result<HostBuffer> read_and_close(int fd, const std::string& path, uint64_t most) {
+Result<HostBuffer> read_and_close(int fd, const std::string& path, const FileLimits& most) {
   Result<HostBuffer> result = read_open_file(fd, path, most);
   close_descriptor(fd);
   return result;
@@ -125,7 +131,7 @@ Result<HostBuffer> read_and_close(int fd, const std::string& path, uint64_t most
 
 }  // namespace
 
-Result<HostBuffer> read_file(const std::string& path, uint64_t most) {
+Result<HostBuffer> read_file(const std::string& path, const FileLimits& most) {
   if (path == "-") return read_standard_input(most, {});
   const int fd = open_to_read(path, Waiting::Yes);
   return fd >= 0 ? read_and_close(fd, path, most) : io_error(path, "open");
@@ -151,7 +157,7 @@ std::optional<InputFiles::Ahead> InputFiles::take(const std::string& path) {
   return taken;
 }
 
-Result<HostBuffer> InputFiles::read(const std::string& path, uint64_t most) {
+Result<HostBuffer> InputFiles::read(const std::string& path, const FileLimits& most) {
   const std::optional<Ahead> ahead = take(path);
   if (path == "-") return read_standard_input(most, std::exchange(begun_, {}));
   if (!ahead) return read_file(path, most);

@@ -8,16 +8,17 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/io/limits.h"
 #include "runtime/io/tensor.h"
 
 namespace mlc::io {
 
-// The whole file. A missing or unreadable file is Code::NotFound; a directory is refused; Resource if there are more than
-// `most` bytes.
-Result<HostBuffer> read_file(const std::string& path, uint64_t most = UINT64_MAX);
+// The whole file. A missing or unreadable file is Code::NotFound; a directory is refused; Resource if there are more bytes than
+// `most` allows.
+Result<HostBuffer> read_file(const std::string& path, const FileLimits& most = {});
 
 // The rest of a file that is open, and stays so. `path` stands in messages.
-Result<HostBuffer> read_open_file(int fd, const std::string& path, uint64_t most = UINT64_MAX);
+Result<HostBuffer> read_open_file(int fd, const std::string& path, const FileLimits& most = {});
 
 // Bytes at both ends of a file; what is between them may be left out.
 struct FileEnds {
@@ -55,8 +56,8 @@ class InputFiles {
   // Opens `path`, but for "-", which is open; a failure is told by `read`. Each call provides for one call of `read`.
   void open_ahead(const std::string& path);
   // The whole file: the next one that was opened ahead by this path, or else opened now. Errors as read_file; Resource if
-  // it has more than `most` bytes.
-  Result<HostBuffer> read(const std::string& path, uint64_t most = UINT64_MAX);
+  // it has more bytes than `most` allows.
+  Result<HostBuffer> read(const std::string& path, const FileLimits& most = {});
   // The same of its ends.
   Result<FileEnds> read_ends(const std::string& path, uint64_t first, uint64_t last, uint64_t most = UINT64_MAX);
   // The same file, not yet read.

@@ -150,7 +150,7 @@ Result<LoadedInput> array_named(const InputSpec& spec, LoadedInput in, const std
 Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files, const DecodeLimits& limits) {
   assert(spec.kind == InputSpec::Kind::File || spec.kind == InputSpec::Kind::Raw);
   LoadedInput in;
-  MLC_ASSIGN(in.bytes, files.read(spec.path, limits.all ? limits.memory : UINT64_MAX));
+  MLC_ASSIGN(in.bytes, files.read(spec.path, limits.of_file()));
   std::string where = spec.path == "-" ? "standard input" : quoted_name(spec.path);
   const DecodeLimits left = limits.after(in.bytes.size());
   if (spec.kind == InputSpec::Kind::Raw) {

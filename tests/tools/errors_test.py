@@ -488,6 +488,24 @@ def a_folder_of_operator_texts_is_read_as_far_as_it_holds_such(t):
         shutil.rmtree(ops)
 
 
+def an_input_that_has_no_end_is_read_as_far_as_it_may_be(t):
+    (t.dir / "m.onnx").write_bytes(identity())
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "native", "--force")
+    words = ["'/dev/zero' has more than", "bytes and does not say how many, at most", "are allowed for inputs", "give it as a file that has an end"]
+    for more in ([], ["--isolated"]):
+        for spec in ("/dev/zero", "x=@/dev/zero:f32[2]"):
+            refuses(t, 7, words, "mlrun", "m.mlc", "-i", spec, *more, number=6006)
+    refuses(t, 7, ["has more than 1048576 bytes"], "mlrun", "m.mlc", "-i", "/dev/zero", "--memory-limit", "1M", number=6006)
+    with open(t.dir / "huge.npy", "wb") as file:  # without a block on the disk
+        file.truncate(1 << 43)
+    refuses(t, 7, ["'huge.npy' has 8796093022208 bytes, at most", "--memory-limit allows more"], "mlrun", "m.mlc", "-i", "huge.npy", number=6006)
+    os.mkfifo(t.dir / "pipe")
+    (t.dir / "folder").mkdir()
+    for name, what in (("pipe", "not a regular file"), ("folder", "not a regular file"), ("/dev/zero", "not a regular file")):
+        build_refuses(t, 3, [what, "numpy.savez"], "m.onnx", "--golden", name)
+    build_refuses(t, 2, ["huge.npy has 8796093022208 bytes, at most"], "m.onnx", "--golden", "huge.npy")
+
+
 if __name__ == "__main__":
     main([files_that_are_no_model_are_called_what_they_are, models_cut_anywhere_are_refused,
           operators_that_nobody_knows_are_all_listed_with_counts, models_that_make_no_sense_name_the_node,
@@ -500,4 +518,4 @@ if __name__ == "__main__":
           flags_of_mlrun_name_the_nearest, unsigned_and_unknown_signers_run_portable_and_say_how_to_trust,
           damaged_containers_name_the_segment, options_of_several_values_leave_the_next_word_alone,
           closed_standard_streams_are_no_files, links_out_of_the_folder_of_a_pipeline_are_not_followed,
-          a_folder_of_operator_texts_is_read_as_far_as_it_holds_such])
+          an_input_that_has_no_end_is_read_as_far_as_it_may_be, a_folder_of_operator_texts_is_read_as_far_as_it_holds_such])

@@ -1,7 +1,8 @@
-// plan_container OUT PLAN [--module FILE] [--weights FILE] [--pipeline FILE] [--feature NAME]...: writes an unsigned container
+// plan_container OUT PLAN [--module FILE] [--weights FILE] [--pipeline FILE] [--tensors NAME:COUNT] [--feature NAME]...: writes an unsigned container
 // with nothing but a portable variant, from a plan in text form and, if the plan launches any, the portable module with its
 // kernels (tests/support/containers/plan_container.h). Nothing of it is checked: it is for files that an enemy would make.
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -31,6 +32,11 @@ Status write_container(int argc, char** argv) {
       parts.features.push_back(static_cast<uint32_t>(feature_named(argv[i + 1])));
       continue;
     }
+    if (flag == "--tensors") {
+      parts.tensors = argv[i + 1];
+      parts.num_tensors = static_cast<uint32_t>(std::atoi(parts.tensors.substr(parts.tensors.rfind(':') + 1).c_str()));
+      continue;
+    }
     MLC_ASSIGN(const std::string content, read_file(argv[i + 1]));
     if (flag == "--module") parts.module = bytes_of(content);
     else if (flag == "--weights") parts.weights = bytes_of(content);
@@ -47,7 +53,7 @@ Status write_container(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc < 3 || argc % 2 == 0) {
-    std::fprintf(stderr, "usage: plan_container OUT PLAN [--module FILE] [--weights FILE] [--pipeline FILE] [--feature NAME]...\n");
+    std::fprintf(stderr, "usage: plan_container OUT PLAN [--module FILE] [--weights FILE] [--pipeline FILE] [--tensors NAME:COUNT] [--feature NAME]...\n");
     return 2;
   }
   const Status status = write_container(argc, argv);

@@ -2,17 +2,24 @@
 
 #include <filesystem>
 
-#include "runtime/io/file.h"
+#include "base/files/regular_file.h"
 #include "runtime/io/npz.h"
 #include "schema/format.h"
 
 namespace mlc::cli {
+namespace {
+
+// Arrays of as many bytes as a container keeps, with their names and headers.
+constexpr uint64_t kMostGoldenFile = format::kMaxGoldenLen + (uint64_t{16} << 20);
+
+}  // namespace
 
 Result<compile::GivenVector> read_golden(const std::string& path) {
   compile::GivenVector vector;
   vector.source = std::filesystem::path(path).filename().string();
-  MLC_ASSIGN(const HostBuffer file, io::read_file(path));
-  auto arrays = io::parse_npz(file.bytes(), {.memory = format::kMaxGoldenLen});
+  auto file = read_regular_file(path, kMostGoldenFile, Code::Usage);
+  if (!file.ok()) return std::move(file).status().note("--golden: inputs of a vector are a file of arrays").hint("numpy.savez(FILE, name=array, ...) writes such a file");
+  auto arrays = io::parse_npz(std::as_bytes(std::span(*file)), {.memory = format::kMaxGoldenLen});
   if (!arrays.ok()) return std::move(arrays).status().note("--golden: " + path).hint("numpy.savez(FILE, name=array, ...) writes such a file");
   for (NamedTensor& named : *arrays) {
     const HostTensor& from = named.tensor;

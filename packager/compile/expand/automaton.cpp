@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <compare>
 #include <map>
-#include <set>
 #include <string>
 
 namespace mlc::compile {
@@ -15,9 +14,10 @@ constexpr size_t kMaxStates = 4096;
 struct Place {
   bool start = false, end = false, boundary = false, known = false;
 };
-// Everything that is reached without a byte; while a place is not known, over edges without a condition only.
+// Everything that is reached without a byte, in order; while a place is not known, over edges without a condition only.
 std::vector<uint32_t> closed(const Automaton& a, std::vector<uint32_t> open, Place at) {
-  std::set<uint32_t> seen(open.begin(), open.end());
+  std::vector<bool> is_seen(a.nodes.size());
+  for (const uint32_t n : open) is_seen[n] = true;
   const auto is_free = [&](Edge::Kind kind) {
     switch (kind) {
       case Edge::Kind::Byte: return false;
@@ -33,9 +33,15 @@ std::vector<uint32_t> closed(const Automaton& a, std::vector<uint32_t> open, Pla
     const uint32_t n = open.back();
     open.pop_back();
     for (const Edge& e : a.nodes[n])
-      if (is_free(e.kind) && seen.insert(e.to).second) open.push_back(e.to);
+      if (is_free(e.kind) && !is_seen[e.to]) {
+        is_seen[e.to] = true;
+        open.push_back(e.to);
+      }
   }
-  return {seen.begin(), seen.end()};
+  std::vector<uint32_t> all;
+  for (uint32_t n = 0; n < a.nodes.size(); ++n)
+    if (is_seen[n]) all.push_back(n);
+  return all;
 }
 
 bool is_word(unsigned b) { return (b >= '0' && b <= '9') || (b >= 'A' && b <= 'Z') || b == '_' || (b >= 'a' && b <= 'z'); }

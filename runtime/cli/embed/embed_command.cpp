@@ -117,7 +117,7 @@ Status read_lines(Work& w, const mlio::Target& target, std::vector<Row>& rows) {
       ++w.skipped;
       continue;
     }
-    MLC_ASSIGN(const HostBuffer bytes, io::read_open_file(open.get(), path, w.memory.for_files().memory));
+    MLC_ASSIGN(const HostBuffer bytes, io::read_open_file(open.get(), path, {.bytes = w.memory.for_files().memory}));
     w.memory.take_files(bytes.size());
     MLC_RETURN_IF_ERROR(add_lines(pipeline::text_in(bytes.bytes()), path, rows));
   }
@@ -211,7 +211,7 @@ struct InUse {
 Result<VectorIndex> index_of(Work& w, MlcSession* session, io::InputFiles& inputs, std::vector<Row> lines, const mlio::Target* target) {
   VectorIndex index;
   if (!target) {
-    MLC_ASSIGN(HostBuffer bytes, inputs.read(w.o.index, w.memory.for_files().memory));
+    MLC_ASSIGN(HostBuffer bytes, inputs.read(w.o.index, {.bytes = w.memory.for_files().memory}));
     w.memory.take_files(bytes.size());
     MLC_ASSIGN(index, read_index(std::move(bytes), w.o.index, w.memory.for_files()));
     if (index.model != std::string("sha256:") + w.model.info.root && !index.model.empty())

@@ -37,10 +37,10 @@ bool takes(const pipeline::Value& input, Bytes first) {
 Result<std::vector<NamedTensor>> decoded(const FilesTask& task, const ListedFile& file, int open, InputMemory& memory) {
   const io::DecodeLimits limits = memory.for_files();
   const std::string where = file.path == "-" ? "standard input" : "'" + file.path + "'";
-  const uint64_t most = limits.all ? limits.memory : UINT64_MAX;
+  const io::FileLimits most = limits.of_file();
   io::LoadedInput input;
   if (const auto ends = task.target.pipeline->ends_of("")) {
-    MLC_ASSIGN(io::FileEnds found, io::read_file_ends(open, file.path, ends->first, ends->last, most));
+    MLC_ASSIGN(io::FileEnds found, io::read_file_ends(open, file.path, ends->first, ends->last, most.bytes));
     memory.take_files(found.bytes.size());
     input = mlio::of_ends(std::move(found));
   } else {

@@ -40,7 +40,7 @@ Status FileList::add(const std::string& name) {
 }
 
 Status FileList::add_list(const std::string& list) {
-  MLC_ASSIGN(const HostBuffer bytes, io::read_file(list, kMostListBytes));
+  MLC_ASSIGN(const HostBuffer bytes, io::read_file(list, {.bytes = kMostListBytes}));
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const bool has_zeros = text.find('\0') != text.npos;  // find -print0: names may have line ends
   while (!text.empty()) {

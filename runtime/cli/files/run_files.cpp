@@ -204,7 +204,9 @@ Status answer_each(const FilesRun& run, const ContainerCommand& command, const F
     auto open = list.open(file);
     files.uses_stdin = file.path == "-";
     struct stat st = {};
-    files.input_bytes = open.ok() && fstat(open->get(), &st) == 0 && S_ISREG(st.st_mode) ? static_cast<uint64_t>(st.st_size) : 0;
+    const bool is_there = open.ok() && fstat(open->get(), &st) == 0;
+    files.input_bytes = is_there && S_ISREG(st.st_mode) ? static_cast<uint64_t>(st.st_size) : 0;
+    files.is_length_unknown = is_there && !S_ISREG(st.st_mode);
     files.output.reset();
     if (!run.results.empty()) {
       MLC_ASSIGN(io::FileWriter writer, result_writer(result_path(run.results, file, false)));

@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kLongestExtent = 16;  // an expression that is longer is shown as '?'
 // Of made-up inputs of an untrusted file: its session may hold as much (spec/untrusted.md).
 constexpr uint64_t kUntrustedBytes = uint64_t{192} << 20;
+constexpr const char* kMemoryOption = "--memory-limit";
+constexpr uint64_t kMostUnsized = uint64_t{1} << 30;
 
 uint64_t bytes_held(const HostTensor& t) {
   uint64_t bytes = t.data.size() + t.strings.capacity() * sizeof(std::string);
@@ -233,7 +235,7 @@ std::string joined(const std::vector<std::string>& words) {
 Result<io::LoadedInput> load(const mlio::Target& target, const io::InputSpec& spec, io::InputFiles& files, const io::DecodeLimits& limits) {
   const auto ends = spec.kind == io::InputSpec::Kind::File && spec.array.empty() ? target.pipeline->ends_of(spec.name) : std::nullopt;
   if (!ends) return io::load_input(spec, files, limits);
-  MLC_ASSIGN(io::FileEnds found, files.read_ends(spec.path, ends->first, ends->last, limits.all ? limits.memory : UINT64_MAX));
+  MLC_ASSIGN(io::FileEnds found, files.read_ends(spec.path, ends->first, ends->last, limits.of_file().bytes));
   return mlio::of_ends(std::move(found));
 }
 
@@ -303,6 +305,20 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const OpenModel& model, const m
 
 }  // namespace
 
+namespace {
+
+// A file that the host's memory does not hold is not begun with; of one that may have no end a quarter of what is free is read, for what
+// is read is copied on the way and decoded.
+io::FileLimits file_limits() {
+  const probe::Memory& host = probe::host().memory;
+  io::FileLimits limits{.option = kMemoryOption};
+  if (host.total_bytes > 0) limits.bytes = std::min(host.total_bytes, host.limit_bytes.value_or(UINT64_MAX));
+  limits.unsized = host.effective_free_bytes > 0 ? std::min(kMostUnsized, host.effective_free_bytes / 4) : kMostUnsized;
+  return limits;
+}
+
+}  // namespace
+
 Result<InputMemory> InputMemory::allowed(const OpenModel& model, const LimitOptions& limits) {
   MLC_ASSIGN(const uint64_t given, memory_limit(limits));
   const bool is_trusted = model.info.native_allowed != 0;
@@ -315,7 +331,11 @@ Result<InputMemory> InputMemory::allowed(const OpenModel& model, const LimitOpti
 io::DecodeLimits InputMemory::for_files() const {
   io::DecodeLimits limits;
   limits.together = !is_trusted_ && limit_ != MLC_NO_LIMIT;
-  if (!is_given_) return limits;
+  if (!is_given_) {
+    if (limit_ != MLC_NO_LIMIT) limits.files = file_limits();
+    return limits;
+  }
+  limits.files.option = kMemoryOption;
   limits.memory = limit_ - taken_;
   limits.all = true;
   return limits;

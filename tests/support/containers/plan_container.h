@@ -23,6 +23,8 @@ struct PlanContainer {
   std::vector<uint32_t> features;  // that the variant declares
   // Changes what the manifest says of `main` behind the back of the plan. May be empty.
   std::function<void(format::Method&)> said = {};
+  std::string tensors = {};  // so many without elements are named so, with a number of seven digits behind
+  uint32_t num_tensors = 0;
 };
 
 inline std::vector<std::byte> module_without_kernels() {
@@ -104,6 +106,11 @@ inline Result<std::vector<std::byte>> container_of(PlanContainer parts) {
   if (parts.module.empty()) parts.module = module_without_kernels();
   portable.module = builder.add_segment("code/portable", SegmentKind::Module, false, std::move(parts.module));
   portable.features = parts.features;
+  for (uint32_t k = 0; k < parts.num_tensors; ++k) {
+    const std::vector<uint64_t> shape{0};
+    MLC_ASSIGN([[maybe_unused]] const uint32_t tensor,
+               builder.add_tensor(parts.tensors + std::to_string(1'000'000 + k), DType::U8, shape, tensor_digest(DType::U8, shape, {})));
+  }
   if (!parts.weights.empty()) {
     const uint32_t segment = builder.add_segment("weights", SegmentKind::Weights);
     const std::vector<uint64_t> shape{parts.weights.size()};

@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <thread>
 
+#include "base/sanitized.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/session/untrusted.h"
 #include "runtime/api/sized.h"
@@ -327,4 +329,37 @@ TEST_CASE("trusted files keep what they have, and every file has a limit on step
   CHECK(wide.work.units == WorkLimits::kNone);
   CHECK(wide.max_memory_bytes == uint64_t{1} << 30);
   CHECK(wide.confine_loads);
+}
+
+TEST_CASE("a thousand states are saved and restored in less than half a second of one processor") {
+  constexpr uint32_t kStates = 1000;
+  std::string plan = R"(plan function "main" { $0 = dim 0 0 $1 = const 64 $2 = const 0
+    buffer #0 u8 bytes $0 input 0 buffer #1 u8 bytes $1 output 0)", fills;
+  for (uint32_t k = 0; k < kStates; ++k) {
+    plan += " buffer #" + std::to_string(k + 2) + " u8 bytes $1 state " + std::to_string(k);
+    fills += " fill (#" + std::to_string(k + 2) + ") 7";
+  }
+  plan += R"( input "x" u8 [$0] #0 output "y" u8 [$1] #1 arena $2 fill (#1) 7)" + fills + " }";
+  PlanContainer parts{plan, {}, {}, {}, {}};
+  parts.said = [](format::Method& m) {
+    for (uint32_t k = 0; k < kStates; ++k) {
+      format::Port state;
+      state.name = "one of many states, number " + std::to_string(k);
+      state.dtype = DType::U8;
+      state.dims = {format::DimRef::constant(64)};
+      m.state.push_back(state);
+    }
+  };
+  Opened o(std::move(parts));
+  REQUIRE_MESSAGE(o.run() == MLC_OK, o.text);
+  const std::clock_t begin = std::clock();
+  MlcBytes bytes{};
+  MlcError* error = nullptr;
+  REQUIRE(lib().state_save(o.session, &bytes, &error) == MLC_OK);
+  const std::vector<std::byte> saved(static_cast<const std::byte*>(bytes.data), static_cast<const std::byte*>(bytes.data) + bytes.bytes);
+  CHECK(saved.size() > kStates * 64);
+  CHECK(lib().state_restore(o.session, saved.data(), saved.size(), &error) == MLC_OK);
+#ifndef MLC_SANITIZED
+  CHECK(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 0.5);
+#endif
 }

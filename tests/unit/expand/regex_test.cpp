@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/text/text.h"
+#include "tests/support/limits.h"
 
 using namespace mlc;
 
@@ -107,4 +108,13 @@ TEST_CASE("pieces of a text: the longest match from the left, or what stands bet
   std::string_view text = "ab", token;
   CHECK_FALSE(next_token(text, nullptr, 0, false, 1, token));  // no table accepts nothing
   for (const char* beside : {"^a", "a$", "\\ba", "a\\B", "\\Aa"}) CHECK(compile::table_of_pattern(beside, true).status().code == Code::Unsupported);
+}
+
+TEST_CASE("a pattern of thousands of places takes less than 2 seconds of one processor") {
+  const test::Bounded done = test::run_bounded([] { return compile::table_of_pattern("(a?){1000}(a?){1000}a{1000}").status(); }, 512);
+  CAPTURE(done.message);
+  CHECK(done.ended);
+#ifndef MLC_SANITIZED
+  CHECK(done.seconds < 2);
+#endif
 }
