@@ -4,10 +4,13 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <sstream>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
+#include "base/cli/error_numbers.h"
 #include "base/cli/report.h"
 #include "base/exit_codes.h"
 #include "base/files/file_calls.h"
@@ -84,13 +87,27 @@ Report exit_codes() {
   return report;
 }
 
+// "E4001" or "4001".
+std::optional<Report> error_number(std::string_view topic) {
+  if (topic.starts_with('E') || topic.starts_with('e')) topic.remove_prefix(1);
+  for (const ErrorNumber& e : kErrorNumbers) {
+    if (topic != std::to_string(e.number)) continue;
+    Report report;
+    report.text = "E" + std::string(topic) + "  " + std::string(e.meaning) + "\n  exit code  " + std::string(e.exits) + "\n  see        " + std::string(e.page) + "\n";
+    report.json = {{"topic", "E" + std::string(topic)}, {"text", report.text}};
+    return report;
+  }
+  return std::nullopt;
+}
+
 Result<Report> help_on(const CLI::App& app, const std::string& topic) {
   if (topic == kExitCodesTopic) return exit_codes();
+  if (std::optional<Report> found = error_number(topic)) return std::move(*found);
   Report report;
   if (topic.empty()) {
     // app.help() would be the help of the command that was parsed: this one.
     report.text = app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal) + "\nTopics:\n  " +
-                  kExitCodesTopic + "\n";
+                  kExitCodesTopic + ", or the number of an error: E4001\n";
     report.json = {{"text", report.text}};
     return report;
   }
@@ -172,7 +189,7 @@ void Program::add_help_command(const std::string& examples) {
   auto topic = std::make_shared<std::string>();
   auto as_json = std::make_shared<bool>(false);
   const Command help = add_command(kHelpCommand, "help on a command or a topic", examples, *as_json);
-  help.add_option("topic", *topic, "a command, or exit-codes");
+  help.add_option("topic", *topic, "a command, exit-codes, or the number of an error");
   help.on_run([app = app_.get(), topic, as_json] { return finish(kHelpCommand, *as_json, help_on(*app, *topic)); });
 }
 

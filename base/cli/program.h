@@ -34,7 +34,7 @@ class Program {
 
   // A command with the options that every command has (--help, --json).
   Command add_command(const std::string& name, const std::string& summary, const std::string& examples, bool& as_json);
-  // `help [topic]`: on the tool, a command, or the exit codes.
+  // `help [topic]`: on the tool, a command, the exit codes, or the number of an error.
   void add_help_command(const std::string& examples);
 
   // A word that is one of its commands, and neither a command nor a file here, is refused with the name of that tool.

@@ -63,6 +63,31 @@ def exit_codes_are_listed_alike_everywhere(t):
     assert numbers and numbers <= {code["exit"] for code in listed["mlpack"]}, numbers
 
 
+def numbers_of_errors_are_those_of_the_sources_and_the_specification(t):
+    listed = {}
+    for number, exits in re.findall(r'^    \{(\d{4}), "([\d, ]+)", ', (ROOT / "base/cli/error_numbers.h").read_text(), re.M):
+        listed[number] = exits.split(", ")
+    assert list(listed) == sorted(listed), "in order"
+    enum = dict(re.findall(r"^\s*(\w+) = (\d+),", (ROOT / "base/status.h").read_text(), re.M))
+    for folder in ("base", "schema", "signing", "loaders", "runtime", "packager", "registry", "targets"):
+        for path in (ROOT / folder).rglob("*.cpp"):
+            for code, number in re.findall(r"\(Code::(\w+), (\d{4}),", path.read_text()):
+                assert enum[code] in listed.get(number, ()), f"{path}: E{number} with exit code {enum[code]} is not in base/cli/error_numbers.h"
+    tables = [(row, exits.split(", ")) for row, exits in re.findall(r"^\| ((?:\d{4}(?:, )?)+) \| ([\d, ]+) \|", (ROOT / "spec/signing.md").read_text(), re.M)]
+    tables += [(number, None) for number in re.findall(r"^\| E(\d{4}) \|", (ROOT / "spec/pipeline.md").read_text(), re.M)]
+    tables += re.findall(r"\| E(\d{4}(?:, E\d{4})*) \| ([\d, ]+) \|", (ROOT / "spec/isolation.md").read_text()) and []
+    assert len(tables) > 20, tables
+    for row, exits in tables:
+        for number in row.split(", "):
+            assert number in listed and exits in (None, listed[number]), f"E{number}: {exits}, listed: {listed.get(number)}"
+    for number, exits in listed.items():
+        text = t.run("mlrun", "help", f"E{number}").stdout
+        assert text.startswith(f"E{number}  ") and f"\n  exit code  {', '.join(exits)}\n  see  " in text, text
+        assert all((ROOT / page).exists() for page in re.findall(r"[\w/]+\.md", text)), text
+    assert t.json("mlpack", "help", "4001")["topic"] == "E4001"
+    t.run("mlrun", "help", "E9999", code=2)
+
+
 def help_answers_unknown_topics(t):
     answer = t.json("mlpack", "help", "exit-code", code=2)
     assert "exit-codes" in answer["facts"][0] and "verify" in answer["facts"][0], answer

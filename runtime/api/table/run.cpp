@@ -58,6 +58,19 @@ Status bind_input(const MlcTensor& t, DType dtype, uint32_t depth, exec::InputAr
   return ok();
 }
 
+// f32[N,3,224,224] as the manifest says, which has the ports of the plan (session/ports.h).
+std::string expected_text(const format::Manifest& manifest, const exec::Function& f, size_t input) {
+  std::string text = compose("{}[", name_of(f.inputs[input].dtype));
+  for (const format::Method& m : manifest.methods) {
+    if (m.name != f.name) continue;
+    for (const format::DimRef& d : m.inputs[input].dims) {
+      if (&d != m.inputs[input].dims.data()) text += ',';
+      text += d.extent ? compose("{}", *d.extent) : d.dim ? m.dims[*d.dim].name : d.expr;
+    }
+  }
+  return text += ']';
+}
+
 Status bind_inputs(MlcSession* s, uint32_t function, const MlcTensor* in, uint32_t count) {
   const exec::Function& f = s->session->plan().functions[function];
   clear_places(s);
@@ -88,7 +101,7 @@ Status bind_inputs(MlcSession* s, uint32_t function, const MlcTensor* in, uint32
     s->inputs[i].list_depth = p.list_depth;
     if (p.list_depth > 0) continue;  // an empty one
     if (missing.ok()) missing = Status(Code::InputMismatch, 4001, "an input is missing");
-    missing.facts.push_back(compose("{}   missing, expected {} with {}", p.name, name_of(p.dtype), counted(p.shape.size(), "axis", "axes")));
+    missing.facts.push_back(compose("{}   missing, expected {}", p.name, expected_text(s->session->model().container().manifest(), f, i)));
   }
   return missing;
 }
