@@ -54,7 +54,7 @@ struct Sums {
   Result<std::vector<Answer>> run(const std::string& text, std::vector<std::string> texts) {
     auto file = parse(text, "p.json");
     REQUIRE_MESSAGE(file.ok(), (file.ok() ? "" : file.status().text()));
-    const auto bytes = text::compile_tokenizer(test::tokenizer_json(test::kWordPieceModel, test::kBertParts), "t.json").value();
+    static const auto bytes = text::compile_tokenizer(test::tokenizer_json(test::kWordPieceModel, test::kBertParts), "t.json").value();
     auto host = HostPipeline::create(file->pipelines[0], [&](std::string_view) -> Result<Bytes> { return Bytes(bytes); });
     REQUIRE(host.ok());
     Programs programs;

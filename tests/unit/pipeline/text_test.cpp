@@ -16,10 +16,10 @@ using namespace mlc::pipeline;
 
 namespace {
 
-std::vector<std::byte> compiled() {
-  auto bytes = text::compile_tokenizer(test::tokenizer_json(test::kWordPieceModel, test::kBertParts), "tokenizer.json");
+const std::vector<std::byte>& compiled() {
+  static const auto bytes = text::compile_tokenizer(test::tokenizer_json(test::kWordPieceModel, test::kBertParts), "tokenizer.json");
   REQUIRE_MESSAGE(bytes.ok(), bytes.status().message);
-  return std::move(*bytes);
+  return *bytes;
 }
 
 text::Compiled opened(const std::vector<std::byte>& bytes) {
