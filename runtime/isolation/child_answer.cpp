@@ -12,6 +12,10 @@ Result<Report> reported(const std::string& file, const char* help, const Answer&
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {
   }
+  return no_memory_for(file, help);
+}
+
+Status no_memory_for(const std::string& file, const char* help) {
   return Status(Code::Resource, 6006, "there is no memory left for what " + file + " asks for").hint(help);
 }
 

@@ -36,6 +36,7 @@ using Answer = std::function<Result<Report>()>;
 
 // What `answer` reports; where it finds no memory, that: as any other failure, so that there is one document with --json too.
 [[nodiscard]] Result<Report> reported(const std::string& file, const char* help, const Answer& answer);
+[[nodiscard]] Status no_memory_for(const std::string& file, const char* help);
 
 struct ChildCommand {
   std::string_view name;

@@ -84,6 +84,12 @@ int answer_confined(const ChildCommand& command, bool says_isolated, const Answe
     return print(command, std::move(confined));
   Result<Report> report = reported(command.file, command.help, answer);
   if (report.ok() && says_isolated) report->json["isolated"] = true;
+  if (command.print) return command.print(report);
+  try {
+    return print(command, report);
+  } catch (const std::bad_alloc&) {  // the text of such an answer is made whole before any of it is printed
+    report = no_memory_for(command.file, command.help);
+  }
   return print(command, report);
 }
 
