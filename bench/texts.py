@@ -1,6 +1,6 @@
 """Sentences to embeddings, and what ONNX Runtime with `tokenizers` takes for them, in turns, in one process, from Python.
 
-    python3 bench/texts.py MODEL.onnx --bin build/release/bin [--threads N] [--rounds N] [--table FILE]
+    python3 bench/texts.py MODEL.onnx --bin build/release/bin [--threads N] [--rounds N]
 
 MODEL is of the form of BERT: input_ids, attention_mask and perhaps token_type_ids [batch, sequence] to one array, [batch, sequence, width] or [batch, width]. Needs
 numpy, onnxruntime, tokenizers and the wheel `mlrt`. The tokenizer is trained on the texts of this Debian system, and the sentences are sentences of them. ONNX Runtime runs as its users write it
