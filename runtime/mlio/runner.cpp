@@ -1,6 +1,7 @@
 #include "runtime/mlio/runner.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <ctime>
 
 #include "base/checked.h"
@@ -277,7 +278,8 @@ pipeline::Programs programs_of(ModelRef m, MlcSession* session, const MlcRunOpti
     }
     // A device has room for more, and to begin takes it as long as a few hundred tokens.
     auto info = sized<MlcSessionInfo>();
-    if (m.api.program_info(session, program, &info) == MLC_OK && *info.device != 0) runs.most_tokens = 16384, runs.run_tokens = 256;
+    const bool tells = m.api.size >= offsetof(MlcApi, program_info) + sizeof m.api.program_info;  // an older libmlrt does not
+    if (tells && m.api.program_info(session, program, &info) == MLC_OK && info.device && *info.device != 0) runs.most_tokens = 16384, runs.run_tokens = 256;
     return runs;
   };
   return programs;
