@@ -15,6 +15,7 @@ Status fold_constants(ir::Context& ctx, nest::Function& f, double& left);
 Status cleanup(ir::Context& ctx, nest::Function& f);
 Status scale_weights(ir::Context& ctx, nest::Function& f);
 Status fuse(ir::Context& ctx, nest::Function& f);
+Status permute_weights(ir::Context& ctx, nest::Function& f);
 Status simplify_procs(ir::Context& ctx, nest::Function& f);
 Status split_dims(ir::Context& ctx, nest::Function& f);
 Status assign_layouts(ir::Context& ctx, nest::Function& f);

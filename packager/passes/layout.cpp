@@ -365,11 +365,25 @@ class Assigner {
     return axis;
   }
 
+  // Columns that lie side by side between the elements of a fold, h*16 + j, are panels as they are, and no layout puts the elements of the fold
+  // side by side: they stay the columns, whatever is multiplied with them.
+  bool has_panels_in_place(const nest::Operand& o, const nest::Contraction& c, const nest::Write& w) {
+    const Expr* last = o.load->args.empty() || w.index.empty() ? nullptr : o.load->args.back();
+    if (!last || w.index.back()->op != Op::Dim || !mentions_any(ctx_, last, c.fold->fold->dims)) return false;
+    const ir::Dim* n = w.index.back()->dim;
+    const Expr* leaf[] = {w.index.back()};
+    const auto linear = ir::linear_in(ctx_, last, leaf);
+    return linear && linear->coefficients[0]->is_int(1) && n->extent->is_const() && n->extent->i % nest::kPanel == 0 && ir::divisor_of(linear->rest) % n->extent->i == 0;
+  }
+
   bool contraction(nest::Statement& s, nest::Write& w, const Expr* fold, double work) {
     auto is_weight = [&](const nest::Operand& o) { return is_weight_[o.load->array]; };
     auto c = nest::contraction_of(ctx_, s.nest->dims, fold);
     if (!c) return false;
-    if (is_weight(c->b) == is_weight(c->a) ? nest::is_turned(ctx_, *c, w.index) : is_weight(c->a)) c = c->swapped();
+    const bool turned = is_weight(c->b) == is_weight(c->a)                     ? nest::is_turned(ctx_, *c, w.index)
+                        : has_panels_in_place(is_weight(c->a) ? c->b : c->a, *c, w) ? is_weight(c->b)
+                                                                               : is_weight(c->a);
+    if (turned) c = c->swapped();
     Roles r;
     if (!roles_of(ctx_, *s.nest, *c, r)) return false;
     const Expr *a = c->a.load, *b = c->b.load;

@@ -24,7 +24,7 @@ std::vector<NamedPass> all_passes() {
     return [pass](ir::Context& ctx, nest::Function& f, const Options&) { return pass(ctx, f); };
   };
   return {{"narrow", plain(narrow)}, {"algebra", plain(algebra)}, {"fold-constants", [](ir::Context& ctx, nest::Function& f, const Options& o) { return fold_constants(ctx, f, *o.folding); }},
-          {"cleanup", plain(cleanup)},
+          {"permute-weights", plain(permute_weights)}, {"cleanup", plain(cleanup)},
           {"scale-weights", plain(scale_weights)}, {"fuse", plain(fuse)}, {"products-in-bf16", plain(products_in_bf16)}, {"codes", plain(codes)}, {"pad-codes", plain(pad_codes)}, {"split-dims", plain(split_dims)},
           {"procs", plain(simplify_procs)}, {"split-windows", plain(split_windows)}, {"layout", plain(assign_layouts)}, {"inline-weights", plain(inline_weights)},
           {"winograd", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived); }},
@@ -36,7 +36,7 @@ std::vector<NamedPass> all_passes() {
 }
 
 std::vector<std::string> default_pipeline() {
-  return {"narrow", "algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "pad-codes", "fold-constants", "cleanup", "split-dims", "procs", "split-windows", "layout", "inline-weights",
+  return {"narrow", "algebra", "fold-constants", "permute-weights", "cleanup", "fuse", "scale-weights", "codes", "pad-codes", "fold-constants", "cleanup", "split-dims", "procs", "split-windows", "layout", "inline-weights",
           "derive-weights", "widen", "winograd", "split-phases", "split-folds", "group", "prologues"};
 }
 

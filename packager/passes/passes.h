@@ -3,6 +3,7 @@
 //   narrow          statements that read many arrays become several that read few
 //   algebra         scales leave sums of products, dequantised products become products of codes
 //   fold-constants  statements whose inputs are all constant are computed now
+//   permute-weights  a product that reads elements in another order than they lie takes constant weights in that order
 //   cleanup         dead statements, equal statements, copies and renamings (Reshape, Transpose, Slice, ...) read through
 //   scale-weights   a constant scale and shift per output channel after a contraction goes into its weights and bias
 //   fuse            maps go into their readers, elementwise chains into the contraction or fold they follow

@@ -92,10 +92,9 @@ Status SectionExpander::expand(const Stft& s) {
     return Status(Code::Usage, 5009, "step 'stft' has an 'n_fft' of {}, and the rows of '{}' are longer: {}", s.n_fft,
                   pipeline_.value(step_->in[0]).name, length);
   const auto rank = static_cast<int64_t>(function_.arrays[in().array].shape.size());
+  if (s.power != 0) return set(apply("PowerSpectrum", in(), {{"axis", rank - 1}, {"length", s.n_fft}, {"power", int64_t{s.power}}}));
   MLC_ASSIGN(const lang::Value complex, apply("NewAxis", in(), {{"at", rank}}));
-  MLC_ASSIGN(const lang::Value spectrum, fourier(complex, s.n_fft, {{"axis", rank - 1}, {"onesided", int64_t{1}}}));
-  if (s.power == 0) return set(spectrum);
-  return set(apply("Power", spectrum, {{"power", int64_t{s.power}}}));
+  return set(fourier(complex, s.n_fft, {{"axis", rank - 1}, {"onesided", int64_t{1}}}));
 }
 
 Status SectionExpander::expand(const Istft& s) {
