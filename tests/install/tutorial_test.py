@@ -2,7 +2,7 @@
 from installed import SCRATCH, Machine, install, main
 from pages import follow, text_of, with_scp
 
-PREFIXES = {"builder": install(SCRATCH / "everything"), "edge": install(SCRATCH / "runtime", "runtime")}
+PREFIXES = {"builder": install(SCRATCH / "everything"), "edge": install(SCRATCH / "runtime", "runtime", "libraries")}
 
 
 def machines_for(page):
