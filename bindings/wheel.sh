@@ -36,3 +36,13 @@ wheel() {
   fi
   ls -t "$out/$name"-*.whl | head -n 1
 }
+
+# licences BUILD FILE NAME [OPTION...] OUTPUT...: FILE with the licences of other projects' code that a wheel brings (install/copyrights.py). Where they
+# are not known FILE is not written, and a line on stderr says why.
+licences() {
+  local build=$1 file=$2 name=$3
+  shift 3
+  rm -f "$file"
+  "${PYTHON:-python3}" "$root/install/copyrights.py" --build "$build" --out "$file" --name "$name" --shared --whole "$@" ||
+    echo "the wheel has no licences" >&2
+}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes mlrt, mlrt-dev and mlpack for Debian from the preset release, which is built before; prints one path a line.
+# Makes mlrt, libmlrt1, mlrt-dev and mlpack for Debian from the preset release, which is built before; prints one path a line.
 #   install/packages.sh [--build DIR] [--out DIR]
 #     --build   take what is built there; default: build/release, which is brought up to date
 #     --out     default: dist
@@ -24,6 +24,14 @@ made=$(mktemp -d -t mlrt-deb-XXXXXX)
 trap 'rm -rf "$made"' EXIT
 cpack --config "$build/CPackConfig.cmake" -B "$made" >"$made/log" 2>&1 || { cat "$made/log" >&2; exit 1; }
 mkdir -p "$out"
+# What may be installed for several architectures at once. CPack has that field from 3.31 on.
+for name in libmlrt1 mlrt-dev; do
+  package=$(echo "$made/${name}"_*.deb)
+  dpkg-deb -R "$package" "$made/unpacked"
+  sed -i '/^Architecture:/a Multi-Arch: same' "$made/unpacked/DEBIAN/control"
+  dpkg-deb --root-owner-group -Zxz -b "$made/unpacked" "$package" >"$made/log" || { cat "$made/log" >&2; exit 1; }
+  rm -rf "$made/unpacked"
+done
 for package in "$made"/*.deb; do
   mv "$package" "$out"
   echo "$out/$(basename "$package")"

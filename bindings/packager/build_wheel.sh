@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the wheel mlrt-packager into dist/, and the program in it before. What the build needs from PyPI goes into an environment of its own below build/.
+# Builds the wheel mlrt-packager into dist/, and the programs in it before. What the build needs from PyPI goes into an environment of its own below build/.
 #   bindings/packager/build_wheel.sh [--build DIR] [--out DIR]
 #     --build   the build folder that mlpack_whole is built in; default: build/release
 #     --out     default: dist
@@ -20,9 +20,17 @@ done
 venv=$root/build/python/packager
 environment "$venv" scikit-build-core
 [ -e "$build/build.ninja" ] || (cd "$root" && cmake --preset release -B "$build" >&2)
-if ! cmake --build "$build" --target mlpack_whole >"$build/mlpack_whole.log" 2>&1; then
+targets=(mlpack_whole) programs=(bin/whole/mlpack) oci=
+if [ "$(ninja -C "$build" -n -t query mlpack-oci 2>/dev/null)" ]; then  # not without libcurl
+  targets+=(mlpack-oci) programs+=(bin/mlpack-oci) oci=$build/bin/mlpack-oci
+else
+  echo "the wheel has no mlpack-oci: libcurl is missing (Debian: apt-get install libcurl4-openssl-dev)" >&2
+fi
+if ! cmake --build "$build" --target "${targets[@]}" >"$build/mlpack_whole.log" 2>&1; then
   tail -n 5 "$build/mlpack_whole.log" >&2
   ! grep -q Polly "$build/mlpack_whole.log" || echo "LLVM's archives need libPolly.a: apt-get install libpolly-19-dev" >&2
   exit 1
 fi
-wheel "$venv" "$root/bindings/packager" mlrt_packager "$out" -C "cmake.define.MLRT_MLPACK=$build/bin/whole/mlpack"
+licences "$build" "$venv/licences.txt" mlrt-packager "${programs[@]}"
+wheel "$venv" "$root/bindings/packager" mlrt_packager "$out" -C "cmake.define.MLRT_MLPACK=$build/bin/whole/mlpack" \
+  -C "cmake.define.MLRT_MLPACK_OCI=$oci" -C "cmake.define.MLRT_LICENCES=$venv/licences.txt"

@@ -26,4 +26,9 @@ if [ -z "$libraries" ]; then
   (cd "$root" && cmake --preset release >/dev/null && cmake --build --preset release --target mlrt_gpu_shared mlio_shared >&2)
   libraries=$root/build/release/lib
 fi
-wheel "$venv" "$root/bindings/python" mlrt "$out" -C "cmake.define.MLRT_LIBRARIES=$libraries" -C "build-dir=$root/build/python/build-$version"
+# nanobind and the hash table that it brings are compiled into the module.
+nanobind=$(cd "$venv"/lib/python3*/site-packages && pwd)
+licences "$(dirname "$libraries")" "$venv/licences.txt" mlrt --also nanobind="$(echo "$nanobind"/nanobind-*.dist-info/licenses/LICENSE)" \
+  --also robin_map="$nanobind/nanobind/ext/robin_map/include/tsl/robin_map.h" lib/libmlrt-gpu.so.1.0.0 lib/libmlio.so.1.0.0
+wheel "$venv" "$root/bindings/python" mlrt "$out" -C "cmake.define.MLRT_LIBRARIES=$libraries" -C "cmake.define.MLRT_LICENCES=$venv/licences.txt" \
+  -C "build-dir=$root/build/python/build-$version"

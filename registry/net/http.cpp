@@ -7,6 +7,7 @@
 #include <list>
 #include <span>
 
+#include "registry/net/certificates.h"
 #include "registry/texts/reference.h"
 
 namespace mlc::registry {
@@ -208,6 +209,8 @@ void Http::Exchange::set(uint32_t seconds) {
   curl_easy_setopt(handle, CURLOPT_HEADERDATA, this);
   curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, &Exchange::on_body);
   curl_easy_setopt(handle, CURLOPT_WRITEDATA, this);
+  static const std::string certificates = other_certificate_file(curl_version_info(CURLVERSION_NOW)->cainfo);
+  if (!certificates.empty()) curl_easy_setopt(handle, CURLOPT_CAINFO, certificates.c_str());
   const auto to = origin_of(request.url);
   if (to && is_loopback(to->host_and_port())) curl_easy_setopt(handle, CURLOPT_PROXY, "");  // another machine has another loopback
   set_method();

@@ -21,6 +21,7 @@ EXAMPLE = HERE.parents[1] / "examples/digits"
 PROJECT = HERE.parents[1]
 MODELS = ["mnist", "ppocr_cls", "ultraface_rfb_320"]
 VARIANTS = {"aarch64": "armv8-a", "riscv64": "rv64gc"}
+BUILD_SECONDS = 3600  # of a runtime, on two cores that others use as well
 TOLERANCE = 1e-3  # of a score, which is a probability
 
 
@@ -28,8 +29,8 @@ class Failure(Exception):
     pass
 
 
-def run(command, env, code=0):
-    done = subprocess.run([str(part) for part in command], env=env, capture_output=True, text=True, timeout=600,
+def run(command, env, code=0, timeout=600):
+    done = subprocess.run([str(part) for part in command], env=env, capture_output=True, text=True, timeout=timeout,
                           stdin=subprocess.DEVNULL)
     if done.returncode != code:
         raise Failure(f"{' '.join(map(str, command))}: exit {done.returncode}, expected {code}\n"
@@ -88,7 +89,7 @@ def check_models(tools, emulated, variant):
 
 def check_emulated(arch, tools, container, expected, scratch, env):
     mlrun = scratch / f"mlrun-{arch}"
-    run([HERE / "build_mlrun.sh", arch, mlrun], dict(os.environ))
+    run([HERE / "build_mlrun.sh", arch, mlrun], dict(os.environ), timeout=BUILD_SECONDS)
     emulated = [f"qemu-{arch}-static", mlrun]
     probe = json.loads(run([*emulated, "probe", "--json"], env))
     if not probe["schema"].startswith("mlc.probe/"):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from run import EXAMPLE, HERE, PROJECT, Failure, answers, compare, run, test_cache
+from run import BUILD_SECONDS, EXAMPLE, HERE, PROJECT, Failure, answers, compare, run, test_cache
 
 COMPILER = "x86_64-w64-mingw32-gcc-posix"
 WINES = ["wine64", "/usr/lib/wine/wine64", "wine"]  # Debian's package of the first has no link in the path
@@ -169,7 +169,7 @@ def check_hostile(windows, container, image, scratch):
 def check_library(windows, container, key, scratch):
     """A C program of the examples, linked with the import library; mlrt.dll beside it."""
     build = PROJECT / "build/emulated/windows"
-    run(["cmake", "--build", build, "--target", "mlrt_shared"], dict(os.environ))
+    run(["cmake", "--build", build, "--target", "mlrt_shared"], dict(os.environ), timeout=BUILD_SECONDS)
     headers = scratch / "include/mlrt"
     headers.mkdir(parents=True)
     shutil.copy(PROJECT / "runtime/api/mlc.h", headers)
@@ -183,7 +183,7 @@ def check_library(windows, container, key, scratch):
 
 def check_windows(container, key, signer, expected, scratch, env):
     windows = Wine(scratch, env)
-    run([HERE / "build_mlrun.sh", "windows", windows.mlrun], dict(os.environ))
+    run([HERE / "build_mlrun.sh", "windows", windows.mlrun], dict(os.environ), timeout=BUILD_SECONDS)
     image = sorted((EXAMPLE / "images").iterdir())[0]
     try:
         check_probe(windows)

@@ -24,7 +24,7 @@ def components_are_parts_of_the_tree():
     """Each file belongs to one component, with and without DESTDIR."""
     everything = {p.relative_to(machine.prefix) for p in machine.prefix.rglob("*") if not p.is_dir()}
     seen = []
-    for component in ("runtime", "development", "packager"):
+    for component in ("runtime", "libraries", "development", "packager"):
         install("/opt/mlrt", component, destdir=SCRATCH / component)
         part = SCRATCH / component / "opt/mlrt"
         seen += [p.relative_to(part) for p in part.rglob("*") if not p.is_dir()]

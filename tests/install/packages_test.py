@@ -8,6 +8,7 @@ debootstrap, or a mirror of Debian.
 """
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -16,12 +17,14 @@ import tempfile
 
 import pages
 
+sys.path.insert(0, str(pages.ROOT / "tests/registry"))
+from small_registry import SmallRegistry  # noqa: E402
+
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 RELEASE = "bookworm"
 COMPILERS = ["cmake", "g++", "make", "pkg-config"]
 MOST_OF_WHEEL = 64 << 20
-NOT_THERE = 3  # an exit code of mlpack
-MOST = {"mlrt": 4 << 20, "mlrt-dev": 1 << 20, "mlpack": 10 << 20}  # bytes of a package
+MOST = {"mlrt": 4 << 20, "libmlrt1": 4 << 20, "mlrt-dev": 1 << 20, "mlpack": 10 << 20}  # bytes of a package
 
 
 def skip(reason):
@@ -94,6 +97,16 @@ def bare_roots(work, names):
     return [first, *others]
 
 
+def architectures_lie_side_by_side(root, packages):
+    """Libraries lie in the folder of their architecture; packages of which a machine may have two have nothing else that differs between them."""
+    triplet = root.run("dpkg-query", "-L", "libc6").stdout.split("/lib/")[1].split("/")[0].strip()
+    for name, package in packages.items():
+        assert run("dpkg-deb", "-f", package, "Multi-Arch").strip() == ("same" if name in ("libmlrt1", "mlrt-dev") else "no"), name
+        files = [line.split()[5] for line in run("dpkg-deb", "-c", package).splitlines() if not line.startswith("d")]
+        assert all(file.startswith(f"./usr/lib/{triplet}/") for file in files if "/lib/" in file), files
+        assert name not in ("libmlrt1", "mlrt-dev") or not any(file.startswith("./usr/bin/") for file in files), files
+
+
 def the_tutorial_can_be_followed(builder, edge, packages):
     by_name = {package.name.split("_")[0]: package for package in packages}
     assert set(by_name) == set(MOST), by_name
@@ -102,10 +115,14 @@ def the_tutorial_can_be_followed(builder, edge, packages):
         print(f"      {name}: {size} bytes")
         assert size < MOST[name], (name, size)
     builder.install(packages)
+    for name in MOST:
+        text = builder.run("cat", f"/usr/share/doc/{name}/copyright").stdout
+        assert ("libflatbuffers-dev" in text) == (name != "mlrt-dev"), text[:2000]
+    architectures_lie_side_by_side(builder, by_name)
     builder.needs(*COMPILERS)
     edge.install([by_name["mlrt"]])
     pages.follow("tutorial.md", {"builder": builder, "edge": edge}, 8, has_module=lambda name: False)
-    builder.run("dpkg", "--purge", "mlrt-dev", "mlpack", "mlrt")
+    builder.run("dpkg", "--purge", "mlrt-dev", "mlpack", "libmlrt1", "mlrt")
     left = builder.run("find", "/usr", "-name", "*mlrt*", "-o", "-name", "*mlpack*").stdout
     assert not left, left
 
@@ -148,7 +165,15 @@ def the_wheels_build_and_answer(root, found):
     answer = root.run("env/bin/python", "answer.py").stdout
     assert answer == "3 True\n", answer
     assert root.run("env/bin/python", "-m", "mlrt_packager", "--version").stdout.startswith("mlpack "), "no version"
-    root.run("env/bin/mlpack", "push", "digits.mlc", "localhost/x:1", code=NOT_THERE)
+    with SmallRegistry() as registry:
+        reference = f"{registry.host}/acme/digits:1"
+        root.run("env/bin/mlpack", "push", "digits.mlc", reference)
+        root.run("env/bin/mlpack", "pull", reference, "-o", "pulled.mlc")
+        root.run("cmp", "digits.mlc", "pulled.mlc")
+    for name, brought in (("mlrt", ("libflatbuffers-dev", "libssl3", "nanobind", "robin_map")), ("mlrt_packager", ("llvm-19-dev", "libcurl4", "libssl3", "libicu72"))):
+        text = root.run("sh", "-c", f"cat env/lib/python3*/site-packages/{name}-*.dist-info/licenses/third-party.txt").stdout
+        for package in brought:
+            assert re.search(rf"^  {package}( |$)", text, re.M), (name, package, text[:3000])
 
 
 def main():

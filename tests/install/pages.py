@@ -1,5 +1,5 @@
 """Runs each command of the pages in docs/ as it stands there. The info string of a block says on which machine: the builder,
-which has all components, or the edge, which has the runtime alone. `needs=M`: only where Python has the module M;
+which has all components, or the edge, which has the runtime alone; or a place that the caller checks in its own way. `needs=M`: only where Python has the module M;
 `exit=N`: what the last command ends with; `file=F` writes the block. The lines of the ```text block behind it are in the
 output; an ellipsis stands for anything."""
 import pathlib
@@ -26,8 +26,8 @@ def has_module(name):
 
 def run_block(machine, words, text):
     exit_code = int(setting(words, "exit") or 0)
-    # Standard error behind standard output of each command, as on a terminal.
-    return machine.run("sh", "-euc", "exec 2>&1\n" + text, code=exit_code).stdout
+    # Standard error behind standard output of each command, as on a terminal. What runs in the background ends with the block.
+    return machine.run("sh", "-euc", "trap '[ -z \"${!-}\" ] || kill $! || :' EXIT\nexec 2>&1\n" + text, code=exit_code).stdout
 
 
 def check_output(expected, output):
@@ -50,11 +50,19 @@ def with_scp(folder):
     return folder
 
 
-def follow(page, machines, least, has_module=has_module):
-    """The blocks in their order, on `machines` (home, run) by their names. The number of those that were left out is printed."""
+def follow(page, machines, least, has_module=has_module, elsewhere={}, instead={}, section=None):
+    """The blocks in their order, on `machines` (home, run) by their names. The number of those that were left out is printed.
+    `elsewhere`: by the name of a place that is no machine, or of another language, what is called with the block.
+    `instead`: words of the page, and what stands for them here. `section`: the heading of the section that is run alone."""
     done = 0
     output = ""
-    for language, info, text in re.findall(r"^```(\w+)([^\n]*)\n(.*?)^```$", text_of(page), re.M | re.S):
+    page_text = text_of(page)
+    if section:
+        page_text = re.search(rf"^## {re.escape(section)}$.*?(?=^## |\Z)", page_text, re.M | re.S)[0]
+    for word, other in instead.items():
+        assert word in page_text, f"docs/{page} has no '{word}'"
+        page_text = page_text.replace(word, other)
+    for language, info, text in re.findall(r"^```(\w+)([^\n]*)\n(.*?)^```$", page_text, re.M | re.S):
         words = info.split()
         needs = setting(words, "needs")
         if needs and not has_module(needs):
@@ -64,6 +72,8 @@ def follow(page, machines, least, has_module=has_module):
             check_output(text, output)
         elif setting(words, "file"):
             (machines["builder"].home / setting(words, "file")).write_text(text, encoding="utf-8")
+        elif (place := words[0] if language == "sh" and words else language) in elsewhere:
+            elsewhere[place](text)
         else:
             assert language == "sh" and words and words[0] in machines, (language, info)
             output = run_block(machines[words[0]], words, text)

@@ -43,7 +43,7 @@ void read_features(const JsonValue& root, probe::Record& record) {
     const bool is_of_processor = name.starts_with("x86.") || name.starts_with("a64.") || name.starts_with("rv.");
     record.features[i] = {is_of_processor ? probe::Answer::No : probe::Answer::Unknown, 0, "not in the probe"};
   }
-  for (const JsonMember& member : at(root, {"features"}).members())
+  for (const mlc::JsonMember& member : at(root, {"features"}).members())
     for (size_t i = 0; i < kNumFeatures; ++i)
       if (member.key.text() == kFeatures[i].name) record.features[i] = answer_of(member.value);
 }
