@@ -27,14 +27,20 @@ HostBuffer::~HostBuffer() {
   if (!borrowed_) io::free_aligned(data_);
 }
 
-Result<HostBuffer> HostBuffer::allocate(uint64_t size) {
+Result<HostBuffer> HostBuffer::unwritten(uint64_t size) {
   HostBuffer b;
   if (size == 0) return b;
   auto padded = checked_align(size, kHostAlignment);
   if (padded && *padded <= kMaxBuffer) b.data_ = static_cast<std::byte*>(io::allocate_aligned(kHostAlignment, *padded));
   if (!b.data_) return Status(Code::Resource, "out of memory: " + std::to_string(size) + " bytes wanted");
-  std::memset(b.data_, 0, *padded);
+  std::memset(b.data_ + size, 0, *padded - size);
   b.size_ = size;
+  return b;
+}
+
+Result<HostBuffer> HostBuffer::allocate(uint64_t size) {
+  MLC_ASSIGN(HostBuffer b, unwritten(size));
+  if (size) std::memset(b.data_, 0, size);
   return b;
 }
 

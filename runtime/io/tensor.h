@@ -20,7 +20,7 @@ namespace mlc {
 inline constexpr size_t kHostAlignment = 64;
 inline constexpr size_t kMaxRank = 64;
 
-// Zeroed bytes, aligned to kHostAlignment. Empty after being moved from.
+// Bytes aligned to kHostAlignment, zeroed where nothing else is said. Empty after being moved from.
 class HostBuffer {
  public:
   HostBuffer() = default;
@@ -29,6 +29,8 @@ class HostBuffer {
   ~HostBuffer();
 
   static Result<HostBuffer> allocate(uint64_t size);
+  // The same for a caller that writes every byte, or drops it all: what is in it before is not defined.
+  static Result<HostBuffer> unwritten(uint64_t size);
   // Borrowed bytes, which outlive this.
   static HostBuffer borrow(std::byte* data, size_t size) {
     HostBuffer b;

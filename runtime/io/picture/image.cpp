@@ -61,7 +61,7 @@ Result<Raster> upright(Raster in, const DecodeLimits& limits) {
   out.width = swap ? in.height : in.width;
   out.channels = in.channels;
   MLC_RETURN_IF_ERROR(MemoryNeed().add(in.num_bytes(), 2).check(limits, in.describe("turning")));
-  MLC_ASSIGN(out.pixels, HostBuffer::allocate(in.pixels.size()));
+  MLC_ASSIGN(out.pixels, HostBuffer::unwritten(in.pixels.size()));
   // A step to the next row and column of the file, and where the first pixel of the result stands there.
   ptrdiff_t down = in.width * in.channels, right = in.channels;
   const std::byte* from = in.pixels.data();
@@ -124,7 +124,7 @@ Result<HostTensor> convert(Raster in, const ImageOptions& o, const DecodeLimits&
   }
   if (!in_place) {
     MLC_RETURN_IF_ERROR(MemoryNeed().add(in.num_bytes()).add(size).check(limits, in.describe("converting")));
-    MLC_ASSIGN(out.data, HostBuffer::allocate(size));
+    MLC_ASSIGN(out.data, HostBuffer::unwritten(size));
   }
   auto* from = reinterpret_cast<const uint8_t*>(in.pixels.data());
   auto* to = reinterpret_cast<uint8_t*>((in_place ? in.pixels : out.data).data());

@@ -168,7 +168,7 @@ Result<Raster> decode_jpeg(Bytes file, const DecodeLimits& limits, bool header_o
   size_t stride = static_cast<size_t>(r.width) * r.channels;
   const char* const kind = jpeg_has_multiple_scans(&info) ? "jpeg in several scans" : "jpeg";
   MLC_RETURN_IF_ERROR(working_memory(info).add(r.num_bytes()).check(limits, r.describe(kind)));
-  MLC_ASSIGN(r.pixels, HostBuffer::allocate(r.num_bytes()));
+  MLC_ASSIGN(r.pixels, HostBuffer::unwritten(r.num_bytes()));
   if (!read_pixels(s, r.pixels.data(), stride)) return damaged(s);
   return r;
 }
