@@ -55,7 +55,7 @@ TEST_CASE("random kernels give the reference's answer on other machines, emulate
   constexpr uint64_t kKernels = 60;
   for (const Target& t : targets::all_targets()) {
     if (t.machine == targets::host_machine() || !is_plain(t) || t.machine == Machine::None) continue;
-    CrossMachine cross(t.machine);
+    CrossMachine cross(t);
     if (!cross.ready()) {
       MESSAGE("skipped: " << t.name << ": no cross compiler or qemu");
       continue;
