@@ -23,7 +23,7 @@ MODELS = ["mnist", "ppocr_cls", "ultraface_rfb_320"]
 # Options of the emulator, and the variant that is chosen there.
 WITH_VECTORS = ["-cpu", "rv64,v=true,vext_spec=v1.0,vlen="]
 PROCESSORS = {"aarch64": [([], "armv8-a")],
-              "riscv64": [([], "rv64gc")] + [([WITH_VECTORS[0], WITH_VECTORS[1] + bits], "rv64gcv") for bits in ("128", "256", "512")]}
+              "riscv64": [(["-cpu", "rv64,v=false"], "rv64gc")] + [([WITH_VECTORS[0], WITH_VECTORS[1] + bits], "rv64gcv") for bits in ("128", "256", "512")]}
 TOLERANCE = 1e-3  # of a score, which is a probability
 
 
@@ -79,6 +79,12 @@ def why_not(arch):
     return None
 
 
+def runs_vectors(arch="riscv64"):
+    """qemu 7 ends itself at vector code of RISC-V (its issue 1441: conversions towards zero)."""
+    version = subprocess.run([f"qemu-{arch}-static", "--version"], capture_output=True, text=True).stdout.split("version ")[-1]
+    return int(version.split(".")[0]) >= 8
+
+
 def check_models(tools, emulated, variant):
     done = subprocess.run([sys.executable, PROJECT / "tests/golden/models.py", "--bin", tools, "--shared",
                            PROJECT.parent / "shared", "--examples", PROJECT / "examples", "--target", variant,
@@ -93,6 +99,9 @@ def check_emulated(arch, tools, container, expected, scratch, env):
     mlrun = scratch / f"mlrun-{arch}"
     run([HERE / "build_mlrun.sh", arch, mlrun], dict(os.environ))
     for options, variant in PROCESSORS[arch]:
+        if variant == "rv64gcv" and not runs_vectors():
+            print(f"skipped: {options[1]} (qemu-{arch}-static is older than 8)")
+            continue
         check_processor([f"qemu-{arch}-static", *options, mlrun], variant, tools, container, expected, env)
 
 

@@ -140,7 +140,7 @@ TEST_CASE("Dot gives its formula's answer on the targets of other machines, emul
     Emitted e(t);
     CrossMachine cross(t);
     if (!cross.ready()) {
-      MESSAGE("skipped: " << t.name << " is emitted and audited, but not run (no cross compiler or qemu)");
+      MESSAGE("skipped: " << t.name << " is emitted and audited, but not run (no cross compiler, or no qemu for it)");
       continue;
     }
     std::vector<DotData> data;
