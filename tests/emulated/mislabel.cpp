@@ -1,5 +1,5 @@
 // A container in which two variants have each other's code, hashed and audited anew, for matrix.py:   mislabel IN.mlc OUT.mlc VARIANT OTHER
-// IN is unsigned, and so is OUT: whoever signs it vouches for code that is not what its label says.
+// IN is unsigned, and so is OUT: a signature on it vouches for code that is not what its label says.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
