@@ -5,6 +5,7 @@
 
 #include "schema/module_abi.h"
 #include "schema/targets.h"
+#include "targets/families.h"
 #include "targets/llvm/emit.h"
 #include "targets/llvm/link.h"
 #include "targets/module_elf.h"
@@ -83,6 +84,7 @@ void CpuEmitter::require(const Target& target, std::span<const std::byte>, forma
   };
   clause(Feature::HostArch, format::ClauseOp::Equal, static_cast<int64_t>(target.machine));
   clause(Feature::OsPageSize, format::ClauseOp::Divides, 65536);  // alignment of a module's segments
+  if (has_feature(target, "rv.v")) clause(Feature::RvVlenb, format::ClauseOp::AtMost, riscv::kMostVlenb);
   clause(Feature::ModuleAbi, format::ClauseOp::AtLeast, MLRUN_MODULE_ABI);
 }
 

@@ -15,6 +15,8 @@ const Emitter& emitter();
 Status audit(const Target& target, const CodeRange& code, uint64_t& num_instructions);
 }  // namespace aarch64
 namespace riscv {
+// Bytes of the longest vector registers that code may meet: registers on the stack take as many each, and frames are bounded (kMaxFrame).
+inline constexpr int64_t kMostVlenb = 128;
 const Emitter& emitter();
 Status audit(const Target& target, const CodeRange& code, uint64_t& num_instructions);
 }  // namespace riscv

@@ -38,7 +38,7 @@ FeatureAnswer vector_length(const Sources& s, int option, const char* name) {
 
 }  // namespace
 
-void probe_a64(const Sources& s, const Options&, Record& record) {
+void probe_a64(const Sources& s, Record& record) {
   const auto hwcap = s.auxv(kA64Hwcap), hwcap2 = s.auxv(kA64Hwcap2);
   char line[80];
   std::snprintf(line, sizeof line, "hwcap %llx hwcap2 %llx", static_cast<unsigned long long>(hwcap.value_or(0)),

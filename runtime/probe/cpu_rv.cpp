@@ -1,6 +1,10 @@
 // RISC-V: riscv_hwprobe with our affinity mask, so that a flag holds on every CPU we may run on. Without it (Linux
-// before 6.4, qemu-user 7.2) the single letters of AT_HWCAP answer for i, m, a, f, d, c and the rest is unknown; that
-// is no error. A vector unit can be off for a thread although hwprobe says yes: prctl(70) is asked too.
+// before 6.4, qemu-user 7.2) the single letters of AT_HWCAP answer for i, m, a, f, d, c, v and the rest is unknown; that
+// is no error. A vector unit can be off for a thread although these say yes: prctl(70) is asked too.
+//
+// hwprobe means version 1.0 of V. The letter may mean a draft: kernels for cores with vectors of 0.7.1 (T-Head C906, C910) set it as
+// well, and that encodes instructions otherwise. There vsetvli tells: 1.0 has the bits "tail agnostic" and "mask agnostic", which the
+// draft reserves, so it answers that no element fits.
 #include <cstdio>
 #include <cstring>
 
@@ -21,20 +25,23 @@ struct RvRow {
 };
 constexpr RvRow kRvRows[] = {
     {Feature::RvI, 3, 0, 'i'},  {Feature::RvM, 3, 0, 'm'},  {Feature::RvA, 3, 0, 'a'},  {Feature::RvF, 4, 0, 'f'},
-    {Feature::RvD, 4, 0, 'd'},  {Feature::RvC, 4, 1, 'c'},  {Feature::RvV, 4, 2, 0},    {Feature::RvZba, 4, 3, 0},
+    {Feature::RvD, 4, 0, 'd'},  {Feature::RvC, 4, 1, 'c'},  {Feature::RvV, 4, 2, 'v'},  {Feature::RvZba, 4, 3, 0},
     {Feature::RvZbb, 4, 4, 0},  {Feature::RvZbs, 4, 5, 0},  {Feature::RvZvfh, 4, 30, 0},
 };
 
-// The vector control of this thread: bits 0..1 are 1 when off, 2 when on. EINVAL: there is no such control.
-void check_thread_vector(const Sources& s, FeatureAnswer& v) {
+// What else a yes depends on. The vector control of this thread: bits 0..1 are 1 when off, 2 when on; EINVAL: there is no such
+// control. Instructions are tried behind that only.
+void check_vector(const Sources& s, bool is_by_letter, FeatureAnswer& v) {
   if (v.answer != Answer::Yes) return;
   const CallResult control = s.prctl(kPrRiscvVGetControl);
   if (control.error == 0 && (control.value & 3) == 1) v = {Answer::No, 0, "prctl(70): vector is off for this thread"};
+  else if (is_by_letter && s.most_vector_bytes() == 0) v = {Answer::No, 0, "hwcap 'v' means a draft: vsetvli refuses 'ta, ma'"};
+  else if (is_by_letter) v.source = "hwcap 'v' and vsetvli 'ta, ma'";
 }
 
 }  // namespace
 
-void probe_rv(const Sources& s, const Options& options, Record& record) {
+void probe_rv(const Sources& s, Record& record) {
   HwprobePair pairs[2] = {{kKeyBaseBehavior, 0}, {kKeyImaExt0, 0}};
   const int error = s.hwprobe(pairs, record.topology.allowed_cpus);
   const auto hwcap = s.auxv(kRvHwcap);
@@ -55,15 +62,12 @@ void probe_rv(const Sources& s, const Options& options, Record& record) {
     } else if (row.letter && hwcap) {
       const bool yes = *hwcap >> (row.letter - 'a') & 1;
       out = {yes ? Answer::Yes : Answer::No, yes, compose("hwcap '{}'", std::string_view(&row.letter, 1))};
-    } else if (row.feature == Feature::RvV && options.trust_hwcap_vector && hwcap) {
-      const bool yes = *hwcap >> ('v' - 'a') & 1;
-      out = {yes ? Answer::Yes : Answer::No, yes, "hwcap 'v', trusted by option"};
     } else {
       out = {Answer::Unknown, 0,
              error ? compose("{}: {}", key_text, std::strerror(error)) : key_text + ": the kernel does not know the key"};
     }
   }
-  check_thread_vector(s, record[Feature::RvV]);
+  check_vector(s, error != 0 || pairs[1].key < 0, record[Feature::RvV]);
   if (record[Feature::RvV].answer == Answer::Yes)
     record[Feature::RvVlenb] = {Answer::Yes, static_cast<int64_t>(s.read_vlenb()), "csr 0xc22"};
   else

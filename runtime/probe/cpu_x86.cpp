@@ -155,7 +155,7 @@ void add_raw(Record& record, const char* name, const CpuidRegs& r) {
 
 }  // namespace
 
-void probe_x86(const Sources& s, const Options&, Record& record) {
+void probe_x86(const Sources& s, Record& record) {
   const Leaves first = read_leaves(s, -1);
   std::optional<uint64_t> xcr0;
   const bool osxsave = first.max_basic >= 1 && (first.l1.ecx & bit(27));

@@ -6,13 +6,14 @@
 namespace mlc::probe::native {
 
 Machine machine() { return Machine::AArch64; }
-void probe_cpu(const Sources& s, const Options& o, Record& r) { probe_a64(s, o, r); }
+void probe_cpu(const Sources& s, Record& r) { probe_a64(s, r); }
 CpuidRegs cpuid(uint32_t, uint32_t) { return {}; }
 uint64_t xgetbv0() { return 0; }
 CallResult xcomp_supported() { return {0, ENOSYS}; }
 int request_amx() { return ENOSYS; }
 int hwprobe(HwprobePair*, size_t, size_t, const void*) { return ENOSYS; }
 uint64_t read_vlenb() { return 0; }
+uint64_t most_vector_bytes() { return 0; }
 
 Bytes code_returning_42() {
   static constexpr uint32_t kCode[] = {0x52800540, 0xd65f03c0};  // mov w0, #42; ret

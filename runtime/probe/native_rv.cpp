@@ -8,7 +8,7 @@
 namespace mlc::probe::native {
 
 Machine machine() { return Machine::RiscV64; }
-void probe_cpu(const Sources& s, const Options& o, Record& r) { probe_rv(s, o, r); }
+void probe_cpu(const Sources& s, Record& r) { probe_rv(s, r); }
 CpuidRegs cpuid(uint32_t, uint32_t) { return {}; }
 uint64_t xgetbv0() { return 0; }
 CallResult xcomp_supported() { return {0, ENOSYS}; }
@@ -22,6 +22,12 @@ int hwprobe(HwprobePair* pairs, size_t num_pairs, size_t cpu_set_size, const voi
 uint64_t read_vlenb() {
   uint64_t v;
   __asm__ volatile("csrr %0, 0xc22" : "=r"(v));
+  return v;
+}
+
+uint64_t most_vector_bytes() {
+  uint64_t v;
+  __asm__ volatile(".insn i 0x57, 7, %0, zero, 0xc0" : "=r"(v));  // vsetvli v, zero, e8, m1, ta, ma; baseline assemblers lack the name
   return v;
 }
 

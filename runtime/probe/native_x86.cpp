@@ -8,7 +8,7 @@
 namespace mlc::probe::native {
 
 Machine machine() { return Machine::X86_64; }
-void probe_cpu(const Sources& s, const Options& o, Record& r) { probe_x86(s, o, r); }
+void probe_cpu(const Sources& s, Record& r) { probe_x86(s, r); }
 
 CpuidRegs cpuid(uint32_t leaf, uint32_t subleaf) {
   CpuidRegs r;
@@ -24,6 +24,7 @@ uint64_t xgetbv0() {
 
 int hwprobe(HwprobePair*, size_t, size_t, const void*) { return ENOSYS; }
 uint64_t read_vlenb() { return 0; }
+uint64_t most_vector_bytes() { return 0; }
 
 Bytes code_returning_42() {
   static constexpr uint8_t kCode[] = {0xb8, 42, 0, 0, 0, 0xc3};  // mov eax, 42; ret

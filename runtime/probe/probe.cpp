@@ -28,7 +28,7 @@ void probe_code_pages(const Sources& s, Record& record) {
                                       : record.code_pages_note};
 }
 
-void probe_unknown(const Sources&, const Options&, Record& record) {
+void probe_unknown(const Sources&, Record& record) {
   record.errors.push_back("cpu: this architecture is not known");
 }
 
@@ -44,9 +44,9 @@ CpuPart part_of(Machine machine) {
 
 }  // namespace
 
-Record run(const Sources& s, const Options& options) { return run(s, options, part_of(s.machine())); }
+Record run(const Sources& s) { return run(s, part_of(s.machine())); }
 
-Record run(const Sources& s, const Options& options, CpuPart cpu) {
+Record run(const Sources& s, CpuPart cpu) {
   Record record;
   // Questions for other architectures have a definite answer: such hardware is not here.
   for (size_t i = 0; i < kNumFeatures; ++i) {
@@ -64,7 +64,7 @@ Record run(const Sources& s, const Options& options, CpuPart cpu) {
   record[Feature::ModuleAbi] = {Answer::Yes, MLRUN_MODULE_ABI, "this runtime"};
   probe_code_pages(s, record);
   probe_topology(s, record);
-  cpu(s, options, record);
+  cpu(s, record);
   return record;
 }
 
@@ -80,7 +80,7 @@ std::optional<Record>& stand_in() {
 
 const Record& host() {
   host_is_known = true;
-  static const Record record = stand_in() ? std::move(*stand_in()) : run(*system_sources(), {}, native::probe_cpu);
+  static const Record record = stand_in() ? std::move(*stand_in()) : run(*system_sources(), native::probe_cpu);
   return record;
 }
 

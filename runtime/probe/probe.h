@@ -7,16 +7,11 @@
 
 namespace mlc::probe {
 
-struct Options {
-  // Believe AT_HWCAP's 'v' on kernels without hwprobe. Off: old vendor kernels may mean draft 0.7 of the vector unit.
-  bool trust_hwcap_vector = false;
-};
-
 // Never fails: what could not be found out is unknown, with the reason. Takes a few milliseconds.
-Record run(const Sources& sources, const Options& options = {});
+Record run(const Sources& sources);
 // The same with one part for the CPU: a program for the machine it was built for needs no other.
-using CpuPart = void (*)(const Sources& sources, const Options& options, Record& record);
-Record run(const Sources& sources, const Options& options, CpuPart cpu);
+using CpuPart = void (*)(const Sources& sources, Record& record);
+Record run(const Sources& sources, CpuPart cpu);
 
 // The record of the running system, made on the first call. Thread-safe.
 const Record& host();
@@ -25,9 +20,9 @@ const Record& host();
 [[nodiscard]] bool stand_in_for_host(Record record);
 
 // The three parts.
-void probe_x86(const Sources& sources, const Options& options, Record& record);
-void probe_a64(const Sources& sources, const Options& options, Record& record);
-void probe_rv(const Sources& sources, const Options& options, Record& record);
+void probe_x86(const Sources& sources, Record& record);
+void probe_a64(const Sources& sources, Record& record);
+void probe_rv(const Sources& sources, Record& record);
 // Allowed CPUs, cores, quota and memory limits, and from them the number of workers.
 void probe_topology(const Sources& sources, Record& record);
 // Of the CPUs of that topology.

@@ -43,6 +43,9 @@ class Sources {
   virtual CallResult prctl(int option) const = 0;
   virtual int hwprobe(std::span<HwprobePair> pairs, const std::vector<int>& cpus) const = 0;  // errno or 0
   virtual uint64_t read_vlenb() const = 0;           // only called when rv.v is yes
+  // Elements of a byte that vsetvli finds room for in a register by version 1.0 of V, 0 by a draft. Only called where the letter v of
+  // AT_HWCAP says that there are vectors.
+  virtual uint64_t most_vector_bytes() const = 0;
 
   // Linux.
   virtual CallResult affinity(std::vector<int>& cpus) const = 0;

@@ -64,6 +64,7 @@ class LinuxSources final : public Sources {
     return native::hwprobe(pairs.data(), pairs.size(), mask.size, mask.set);
   }
   uint64_t read_vlenb() const override { return native::read_vlenb(); }
+  uint64_t most_vector_bytes() const override { return native::most_vector_bytes(); }
 
   CallResult affinity(std::vector<int>& cpus) const override {
     CpuSet set;

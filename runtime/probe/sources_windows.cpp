@@ -93,6 +93,7 @@ class WindowsSources final : public Sources {
   CallResult prctl(int) const override { return {0, ENOSYS}; }
   int hwprobe(std::span<HwprobePair>, const std::vector<int>&) const override { return ENOSYS; }
   uint64_t read_vlenb() const override { return 0; }
+  uint64_t most_vector_bytes() const override { return 0; }
 
   CallResult affinity(std::vector<int>& cpus) const override {
     DWORD_PTR own = 0, all = 0;

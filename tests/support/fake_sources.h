@@ -22,11 +22,12 @@ struct FakeSources : probe::Sources {
   int hwprobe_error = ENOSYS;
   std::map<int64_t, uint64_t> hwprobe_values;
   uint64_t vlenb = 0;
+  bool is_draft_vector = false;
   std::vector<int> cpus{0};
   std::map<std::string, std::string> files;
   uint64_t pages = 4096;
   std::map<CodePages, std::string> code_refusals;
-  mutable unsigned xgetbv_calls = 0, vlenb_reads = 0;
+  mutable unsigned xgetbv_calls = 0, vlenb_reads = 0, vsetvli_calls = 0;
   mutable uint32_t highest_leaf = 0;
 
   Machine machine() const override { return arch; }
@@ -56,6 +57,7 @@ struct FakeSources : probe::Sources {
     return 0;
   }
   uint64_t read_vlenb() const override { return ++vlenb_reads, vlenb; }
+  uint64_t most_vector_bytes() const override { return ++vsetvli_calls, is_draft_vector ? 0 : vlenb; }
   probe::CallResult affinity(std::vector<int>& out) const override {
     out = cpus;
     return {};

@@ -1,7 +1,7 @@
 """Writes small ONNX files byte by byte, so that tests need no onnx package. Field numbers are those of onnx.proto3."""
 import struct
 
-TYPES = {"f32": 1, "u8": 2, "i32": 6, "i64": 7, "str": 8, "bool": 9, "f16": 10, "f64": 11, "bf16": 16}
+TYPES = {"f32": 1, "u8": 2, "i8": 3, "i32": 6, "i64": 7, "str": 8, "bool": 9, "f16": 10, "f64": 11, "bf16": 16}
 
 
 def varint(value):

@@ -146,18 +146,15 @@ Report describe(const probe::Record& r, const probe::Layout& layout) {
 void add_probe_command(Program& program) {
   struct Options {
     bool as_json = false;
-    bool trust_hwcap_vector = false;
     std::string devices = "auto";
   };
   auto o = std::make_shared<Options>();
   const Command command = program.add_command("probe", "what this machine has, and how we know",
                                               "  mlrun probe\n  mlrun probe --json\n", o->as_json);
-  command.add_flag("--trust-hwcap-vector", o->trust_hwcap_vector,
-                    "believe AT_HWCAP about the RISC-V vector unit on kernels without riscv_hwprobe");
   command.add_option("--devices", o->devices, "cpu: ask no drivers for devices").one_of({"auto", "cpu"});
   command.on_run([o] {
     const auto sources = probe::system_sources();
-    const probe::Record record = probe::run(*sources, {o->trust_hwcap_vector});
+    const probe::Record record = probe::run(*sources);
     Report report = describe(record, probe::probe_layout(*sources, record.topology));
     if (o->devices != "cpu") describe_devices(report);
     return finish("probe", o->as_json, std::move(report));

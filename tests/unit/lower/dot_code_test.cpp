@@ -133,7 +133,7 @@ TEST_CASE("inner loops of products have the instruction that an AArch64 target h
     bool constant;
     const char* instruction;
   };
-  testing::CrossMachine machine(Machine::AArch64);
+  testing::CrossMachine machine(*targets::find_target("armv8-a"));
   if (!machine.ready()) MESSAGE("looked at, but not run: no cross compiler or emulator");
   for (const Row& row : {Row{"armv8-a+dotprod+fp16", DType::U8, true, "SDOT"}, {"armv8-a+dotprod+fp16", DType::I8, false, "SDOT"},
                          {"armv8-a+i8mm+bf16", DType::U8, true, "USDOT"}, {"armv8-a+i8mm+bf16", DType::U8, false, "USDOT"},

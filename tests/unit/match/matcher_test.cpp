@@ -73,6 +73,28 @@ TEST_CASE("when XCR0 lacks the AVX-512 state v4 is out and the reason names ever
   CHECK(v4.reason().find("x86.avx512f no (xcr0") != std::string::npos);
 }
 
+TEST_CASE("on RISC-V vectors come first where there are some of version 1.0, of a length that the code knows") {
+  auto s = test::FakeSources();
+  s.arch = Machine::RiscV64;
+  s.auxiliary = {{16, 0x20112d}};
+  s.vlenb = 32;
+  auto all = fleet();
+  all.push_back(variant_for("rv64gcv"));
+  all.back().clauses.push_back({static_cast<uint32_t>(Feature::RvVlenb), format::ClauseOp::AtMost, {128}});
+  const auto picked = [&] {
+    const auto record = probe::run(s);
+    return names(all, Matcher(record, all).candidates("", "").value());
+  };
+  CHECK(picked() == "rv64gcv rv64gc portable");
+  s.vlenb = 256;
+  CHECK(picked() == "rv64gc portable");
+  const auto record = probe::run(s);
+  const Matcher m(record, all);
+  CHECK(m.assessments().back().reason().find("rv.vlenb <= 128 no") != std::string::npos);
+  s.vlenb = 32, s.is_draft_vector = true;
+  CHECK(picked() == "rv64gc portable");
+}
+
 TEST_CASE("a complete estimate decides before the number of features, a partial one does not") {
   const auto record = probe::run(test::FakeSources::x86_v4());
   auto all = fleet();

@@ -76,19 +76,36 @@ TEST_CASE("riscv: without hwprobe the letters of HWCAP answer and the rest is un
   CHECK(derived_level(r) == "rv64gc");
   CHECK(r[Feature::RvZba].answer == Answer::Unknown);
   CHECK(r[Feature::RvZba].source.find("hwprobe") != std::string::npos);
-  CHECK(r[Feature::RvV].answer == Answer::Unknown);
+  CHECK(r[Feature::RvV].answer == Answer::No);
+  CHECK(r[Feature::RvV].source == "hwcap 'v'");
   CHECK(s.vlenb_reads == 0);
+  CHECK(s.vsetvli_calls == 0);
 }
 
-TEST_CASE("riscv: the vector letter of HWCAP is believed only on request") {
+TEST_CASE("riscv: without hwprobe the vector letter of HWCAP counts where vsetvli is that of version 1.0") {
   FakeSources s = rv();
   s.auxiliary = {{16, 0x20112d}};
   s.vlenb = 16;
-  CHECK(run(s)[Feature::RvV].answer == Answer::Unknown);
-  CHECK(s.vlenb_reads == 0);
-  const Record r = run(s, {.trust_hwcap_vector = true});
+  const Record r = run(s);
   CHECK(r[Feature::RvV].answer == Answer::Yes);
+  CHECK(r[Feature::RvV].source.find("vsetvli") != std::string::npos);
   CHECK(r[Feature::RvVlenb].number == 16);
+  CHECK(derived_level(r) == "rv64gcv");
+
+  FakeSources draft = s;
+  draft.is_draft_vector = true;
+  draft.vlenb_reads = 0;
+  const Record d = run(draft);
+  CHECK(d[Feature::RvV].answer == Answer::No);
+  CHECK(d[Feature::RvV].source.find("draft") != std::string::npos);
+  CHECK(derived_level(d) == "rv64gc");
+  CHECK(draft.vlenb_reads == 0);
+
+  FakeSources off = s;
+  off.prctls[70] = {1, 0};
+  off.vsetvli_calls = 0;
+  CHECK(run(off)[Feature::RvV].answer == Answer::No);
+  CHECK(off.vsetvli_calls == 0);
 }
 
 TEST_CASE("riscv: hwprobe answers, an unknown key is unknown, vector can be off for the thread") {
@@ -101,6 +118,7 @@ TEST_CASE("riscv: hwprobe answers, an unknown key is unknown, vector can be off 
   CHECK(r[Feature::RvZbs].answer == Answer::Yes);
   CHECK(r[Feature::RvZvfh].answer == Answer::No);
   CHECK(r[Feature::RvVlenb].number == 32);
+  CHECK(s.vsetvli_calls == 0);  // hwprobe knows the version
 
   FakeSources off = s;
   off.prctls[70] = {1, 0};

@@ -101,6 +101,28 @@ TEST_CASE("RISC-V: the decoder knows exactly the features of the target") {
   CHECK(has(words("rv64gc", {0x00000000}), "refused"));                     // unimp: data in code
 }
 
+TEST_CASE("RISC-V with vectors: types that every machine has, two control registers, frames at the longest registers") {
+  constexpr uint32_t vlenb_to_a0 = 0xc2202573, sub_sp_a0 = 0x40a10133, ret = 0x00008067;
+  CHECK(words("rv64gcv", {0x0d0572d7, 0x02a50557, ret}) == "");             // vsetvli t0, a0, e32, m1, ta, ma; vadd.vv
+  CHECK(has(words("rv64gc", {0x02a50557}), "no instruction"));
+  CHECK(has(words("rv64gcv", {0x20b54533}), "no instruction"));             // sh2add
+  CHECK(has(words("rv64gcv", {0x80b572d7}), "a register says"));            // vsetvl t0, a0, a1
+  CHECK(has(words("rv64gcv", {0x0d4572d7}), "not every machine"));          // vsetvli, multiplier 4: reserved
+  CHECK(has(words("rv64gcv", {0x0d5572d7}), "not every machine"));          // e32 in an eighth of 64 bits
+  CHECK(words("rv64gcv", {0x0d7572d7}) == "");                              // e32 in a half
+  CHECK(words("rv64gcv", {vlenb_to_a0, ret}) == "");
+  CHECK(has(words("rv64gc", {vlenb_to_a0}), "control register"));
+  CHECK(has(words("rv64gcv", {0xc2002573}), "control register"));           // csrr a0, vl
+  CHECK(has(words("rv64gcv", {0x00251073}), "control register"));           // fsrm a0
+  CHECK(words("rv64gcv", {0x00a15073, ret}) == "");                         // csrwi vxrm, 2
+  // 31 registers of 128 bytes fit in a frame, 32 with 16 bytes more do not.
+  CHECK(words("rv64gcv", {vlenb_to_a0, 0x00551593, 0x40a585b3, 0x40b10133, ret}) == "");  // a1 = (a0 << 5) - a0; sub sp, sp, a1
+  CHECK(has(words("rv64gcv", {0xff010113, vlenb_to_a0, 0x00551513, sub_sp_a0}), "4096"));
+  CHECK(has(words("rv64gcv", {sub_sp_a0}), "variable size"));
+  CHECK(has(words("rv64gcv", {vlenb_to_a0, 0x00053503, sub_sp_a0}), "variable size"));    // ld a0, 0(a0) between
+  CHECK(has(words("rv64gcv", {vlenb_to_a0, 0x00000463, sub_sp_a0, sub_sp_a0}), "variable size"));  // a branch between
+}
+
 TEST_CASE("a module with an import, without code or for another machine is refused") {
   testing::Pool pool;
   std::vector<loop::Kernel> kernels;

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "packager/loop/print.h"
@@ -92,6 +93,24 @@ TEST_CASE("Dot and the splat of a group are refused with operands that do not fi
   CHECK(refused(ctx.raw(uneven, {value(DType::U8, 8)})));
 }
 
+TEST_CASE("the audit refuses the code of each target under the name of every one with fewer features") {
+  unsigned wrong = 0;
+  for (const Target& t : targets::all_targets()) {
+    if (t.machine == Machine::None) continue;
+    const Emitted e(t);
+    for (const Target& label : targets::all_targets()) {
+      const bool is_weaker = label.machine == t.machine && label.features.size() < t.features.size() &&
+                             std::includes(t.features.begin(), t.features.end(), label.features.begin(), label.features.end());
+      if (!is_weaker) continue;
+      ++wrong;
+      const Status refused = targets::audit_module(label, e.module.bytes);
+      CHECK_MESSAGE(!refused.ok(), t.name << " under the name of " << label.name);
+      CHECK_MESSAGE(refused.text().find("instruction") != std::string::npos, refused.text());
+    }
+  }
+  CHECK(wrong >= 22);  // 18 of x86-64, 3 of AArch64, 1 of RISC-V
+}
+
 TEST_CASE("Dot gives its formula's answer on every target of this machine") {
   for (const Target& t : targets::all_targets()) {
     if (t.machine != targets::host_machine()) continue;
@@ -119,9 +138,9 @@ TEST_CASE("Dot gives its formula's answer on the targets of other machines, emul
   for (const Target& t : targets::all_targets()) {
     if (t.machine == targets::host_machine() || (t.machine != Machine::AArch64 && t.machine != Machine::RiscV64)) continue;
     Emitted e(t);
-    CrossMachine cross(t.machine);
+    CrossMachine cross(t);
     if (!cross.ready()) {
-      MESSAGE("skipped: " << t.name << " is emitted and audited, but not run (no cross compiler or qemu)");
+      MESSAGE("skipped: " << t.name << " is emitted and audited, but not run (no cross compiler, or no qemu for it)");
       continue;
     }
     std::vector<DotData> data;

@@ -27,10 +27,10 @@ std::vector<loop::Kernel> some_kernels(Pool& pool, uint64_t count, std::vector<s
 TEST_CASE("modules of every target keep the rules of the loader") {
   Pool pool;
   std::vector<std::unique_ptr<RandomKernel>> keep;
-  const auto kernels = some_kernels(pool, 8, keep);
+  auto kernels = some_kernels(pool, 8, keep);
   for (const Target& t : targets::all_targets()) {
     if (!is_plain(t) || t.machine == Machine::None) continue;
-    auto module = targets::emit_module(t, kernels);
+    auto module = emit_in_small_frames(t, kernels);
     if (!module.ok()) FAIL(t.name << ": " << module.status().text());
     const Machine machine = t.machine == Machine::X86_64       ? Machine::X86_64
                             : t.machine == Machine::AArch64 ? Machine::AArch64
@@ -46,10 +46,10 @@ TEST_CASE("modules of every target keep the rules of the loader") {
 TEST_CASE("emitting twice gives the same bytes") {
   Pool pool;
   std::vector<std::unique_ptr<RandomKernel>> keep;
-  const auto kernels = some_kernels(pool, 14, keep);
+  auto kernels = some_kernels(pool, 14, keep);
   for (const Target& t : targets::all_targets()) {
     if (!is_plain(t)) continue;
-    auto a = targets::emit_module(t, kernels), b = targets::emit_module(t, kernels);
+    auto a = emit_in_small_frames(t, kernels), b = emit_in_small_frames(t, kernels);
     REQUIRE(a.ok());
     REQUIRE(b.ok());
     CHECK_MESSAGE(a->bytes == b->bytes, t.name);
@@ -113,7 +113,7 @@ TEST_CASE("kernels whose stack frame is too large are told, and values in scratc
   std::vector<loop::Kernel> kernels;
   kernels.push_back(crowded(ctx, loop::Hoisting::None));
   kernels.push_back(crowded(ctx, loop::Hoisting::All));
-  for (const char* name : {"x86-64-v2", "x86-64-v4", "armv8-a", "rv64gc"}) {
+  for (const char* name : {"x86-64-v2", "x86-64-v4", "armv8-a", "rv64gc", "rv64gcv"}) {
     const Target& t = *targets::find_target(name);
     std::vector<targets::LargeFrame> large;
     auto module = targets::emit_module(t, kernels, &large);
@@ -164,7 +164,7 @@ TEST_CASE("small arrays begin as zeros without a call of any library") {
 }
 
 TEST_CASE("a module without kernels is a module") {
-  for (const char* name : {"x86-64-v2", "armv8-a", "rv64gc", "portable"}) {
+  for (const char* name : {"x86-64-v2", "armv8-a", "rv64gc", "rv64gcv", "portable"}) {
     auto module = targets::emit_module(*targets::find_target(name), {});
     REQUIRE_MESSAGE(module.ok(), name << (module.ok() ? "" : module.status().text()));
     CHECK(targets::audit_module(*targets::find_target(name), module->bytes).ok());

@@ -2,8 +2,11 @@
 // zero, no float-to-integer conversion leaves its range, no sign of zero or payload of NaN becomes visible.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <random>
 
+#include "targets/target.h"
 #include "tests/unit/targets/op_cases.h"
 
 namespace mlc::testing {
@@ -222,5 +225,25 @@ struct RandomData {
     }
   }
 };
+
+// A module of kernels, of which those whose frames would be too large keep their values in scratch memory. Values of 512 bytes, which no
+// schedule makes, are the whole register file of rv64gcv: one in ten may be too large there even so, and is emptied.
+inline Result<targets::Module> emit_in_small_frames(const targets::Target& target, std::span<loop::Kernel> kernels) {
+  std::vector<targets::LargeFrame> large;
+  auto module = targets::emit_module(target, kernels, &large);
+  if (!module.ok() || large.empty()) return module;
+  std::vector<loop::Hoisting> before;
+  for (const loop::Kernel& k : kernels) before.push_back(k.hoisting);
+  for (const targets::LargeFrame& frame : large) kernels[frame.kernel].hoisting = loop::Hoisting::None;
+  large.clear();
+  module = targets::emit_module(target, kernels, &large);
+  if (module.ok() && !large.empty()) {
+    CHECK_MESSAGE((targets::has_feature(target, "rv.v") && large.size() * 10 <= kernels.size() + 9), target.name << ": " << large.size());
+    for (const targets::LargeFrame& frame : large) kernels[frame.kernel].body.clear();
+    module = targets::emit_module(target, kernels);
+  }
+  for (size_t k = 0; k < kernels.size(); ++k) kernels[k].hoisting = before[k];
+  return module;
+}
 
 }  // namespace mlc::testing

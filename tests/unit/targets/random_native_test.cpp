@@ -23,7 +23,7 @@ TEST_CASE("random kernels give the reference's answer on this machine") {
       kernels.push_back(made.back()->take());
       kernels.back().hoisting = static_cast<loop::Hoisting>(seed % 3);
     }
-    auto module = targets::emit_module(t, kernels);
+    auto module = emit_in_small_frames(t, kernels);
     if (!module.ok()) FAIL(t.name << ": " << module.status().text());
     const Status audit = targets::audit_module(t, module->bytes);
     CHECK_MESSAGE(audit.ok(), audit.text());
@@ -55,9 +55,9 @@ TEST_CASE("random kernels give the reference's answer on other machines, emulate
   constexpr uint64_t kKernels = 60;
   for (const Target& t : targets::all_targets()) {
     if (t.machine == targets::host_machine() || !is_plain(t) || t.machine == Machine::None) continue;
-    CrossMachine cross(t.machine);
+    CrossMachine cross(t);
     if (!cross.ready()) {
-      MESSAGE("skipped: " << t.name << ": no cross compiler or qemu");
+      MESSAGE("skipped: " << t.name << ": no cross compiler, or no qemu for it");
       continue;
     }
     Pool pool;
@@ -68,7 +68,7 @@ TEST_CASE("random kernels give the reference's answer on other machines, emulate
       kernels.push_back(made.back()->take());
       kernels.back().hoisting = static_cast<loop::Hoisting>(seed % 3);
     }
-    auto module = targets::emit_module(t, kernels);
+    auto module = emit_in_small_frames(t, kernels);
     if (!module.ok()) FAIL(t.name << ": " << module.status().text());
     CHECK(targets::audit_module(t, module->bytes).ok());
     std::vector<RandomData> got;
