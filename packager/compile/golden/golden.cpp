@@ -2,18 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <optional>
 
 #include "base/checked.h"
 #include "packager/compile/estimate.h"
+#include "packager/compile/golden/answer_facts.h"
+#include "packager/compile/golden/candidates.h"
 #include "packager/compile/golden/draw.h"
 #include "packager/compile/golden/extents.h"
 #include "packager/compile/golden/given.h"
 #include "packager/compile/golden/shown.h"
 #include "packager/ir/numeric.h"
-#include "schema/format.h"
 
 namespace mlc::compile {
 namespace {
@@ -30,116 +30,17 @@ constexpr double kWorkToSteady = 5e9;     // after which no other inputs are dra
 constexpr double kGainToMeasure = 1.2;    // times the worth of the best vector, as another one may have at most
 constexpr double kEnoughShown = 0.9;      // share of the statements
 constexpr double kEnoughSettled = 0.5;    // of an answer that jumps
-constexpr double kLargeOperations = 1e10;  // as estimated
-constexpr int64_t kExtents[] = {32, 64, 96, 128, 160, 224, 16, 8, 320, 640, 1, 1024, 4096};
-constexpr int64_t kManyInBatch = 4;       // tried where a batch of one tells nothing
-
-// Whether an answer tells right from wrong: elements are there in some output, none is NaN or infinite, and they differ.
-bool is_informative(const std::vector<nest::Tensor>& outputs) {
-  bool differ = false;
-  for (const nest::Tensor& output : outputs) {
-    if (output.bytes.empty()) continue;  // the caches of a branch that was not taken
-    if (is_float(output.dtype))
-      for (uint64_t k = 0; k < static_cast<uint64_t>(output.elements()); ++k)
-        if (!std::isfinite(ir::load_element(output.dtype, output.bytes.data(), k).f)) return false;
-    const size_t width = bytes_of(output.dtype);
-    for (size_t at = width; at < output.bytes.size(); at += width)
-      differ |= std::memcmp(output.bytes.data(), output.bytes.data() + at, width) != 0;
-    differ |= output.bytes.size() == width;
-  }
-  return differ;
-}
-
-size_t bytes_of(const std::vector<nest::Tensor>& tensors) {
-  size_t bytes = 0;
-  for (const nest::Tensor& tensor : tensors) bytes += tensor.bytes.size();
-  return bytes;
-}
-
-bool asks_services(const nest::Function& function) {
-  std::vector<const nest::Function*> open{&function};
-  while (!open.empty()) {
-    const nest::Function& f = *open.back();
-    open.pop_back();
-    for (const nest::Statement& s : f.body) {
-      if (!s.control) continue;
-      if (s.control->kind == StepOp::Host) return true;
-      for (const auto& body : s.control->bodies) open.push_back(body.get());
-    }
-  }
-  return false;
-}
-
-// Answers as multiples of a 2^14th of the largest one, thirty times finer than the usual tolerance: they pack into a third of
-// the bytes. Else the answers to several pictures would make up much of a small model's file.
-void shorten(std::vector<nest::Tensor>& outputs) {
-  for (nest::Tensor& output : outputs) {
-    if (output.dtype != DType::F32 || output.bytes.empty()) continue;
-    const std::span<float> values(reinterpret_cast<float*>(output.bytes.data()), output.bytes.size() / sizeof(float));
-    float largest = 0;
-    for (float v : values)
-      if (std::isfinite(v)) largest = std::max(largest, std::fabs(v));
-    if (largest < 0x1p-100f) continue;  // what cannot be scaled
-    const int step = std::ilogb(largest) - 14;
-    for (float& v : values)
-      if (std::isfinite(v)) v = std::ldexp(std::rint(std::ldexp(v, -step)), step);
-  }
-}
 
 // What the order of a sum of a few thousand products changes.
 constexpr double kJitter = 0x1p-19;
 constexpr const char* kNoWorkToShake = "too much work was done already to see how far its answer moves where sums are rounded in another order";
 constexpr const char* kJumps = "its answer depends on the order in which sums are rounded: it jumps too far to tell right from wrong";
-// Beyond it a vector would tell nothing, unless errors were seen to move its answer further.
-constexpr double kMaxTolerance = 0.1, kMaxSettledTolerance = 0.5;
 // Shares of what the order of a sum changes, by which an answer that moves far is shaken as well.
 constexpr double kMoreShakes[] = {0.5, -0.5, 0.7, -0.7, 0.85, -0.85};
 
 // Operations up to which an answer is shaken even if nothing in the model jumps: random inputs may lie where a difference of large sums
 // is left, and what such an answer drifts by is cheap to see.
 constexpr double kAlwaysShaken = 1e9;
-
-// Whether the answer may jump where sums are rounded in another order: floats become integers on the way, places and truths among
-// them, or are sorted and counted (by procs, and where sizes are known after the run only).
-bool may_jump(const nest::Function& function) {
-  bool sums = false, jumps = false;
-  for (const nest::Statement& s : function.body) {
-    jumps = jumps || s.proc || s.control;
-    if (!s.nest) continue;
-    for (const nest::Write& w : s.nest->writes)
-      ir::walk(w.value, [&](const ir::Expr* e) {
-        sums = sums || (e->op == ir::Op::Fold && is_float(e->type.dtype));
-        const bool converts = e->op == ir::Op::SatCast || e->op == ir::Op::Cast;
-        jumps = jumps || e->op == ir::Op::Rint || (converts && is_int(e->type.dtype) && is_float(e->args[0]->type.dtype));
-        jumps = jumps || (e->op == ir::Op::Load && is_float(e->type.dtype) && !is_float(function.arrays[w.array].dtype));
-      });
-  }
-  return sums && jumps;
-}
-
-// Whether shaking changes anything: it shakes sums of floats in nests, also in those of bodies.
-bool has_sums(const nest::Function& function) {
-  bool found = false;
-  for (const nest::Statement& s : function.body) {
-    if (s.control)
-      for (const auto& body : s.control->bodies) found = found || has_sums(*body);
-    if (!s.nest) continue;
-    for (const nest::Write& w : s.nest->writes)
-      ir::walk(w.value, [&](const ir::Expr* e) { found = found || (e->op == ir::Op::Fold && e->fold->combiner->join == ir::Join::Sum && is_float(e->type.dtype)); });
-  }
-  return found;
-}
-
-// The step of the coarsest floats between 2 and 16 bits that a function computes with, at 1; 0: there are none. Constants of such
-// a type may be rounded anew when normalisations are folded into them, which no order of sums shows.
-double coarsest_step(const nest::Function& function) {
-  double step = 0;
-  for (const nest::Array& a : function.arrays) {
-    if (a.dtype == DType::F16) step = std::max(step, 0x1p-11);
-    if (a.dtype == DType::BF16) step = std::max(step, 0x1p-8);
-  }
-  return step;
-}
 
 struct Picture {
   const char* name;
@@ -270,7 +171,7 @@ class GoldenMaker {
   // Of values that lie in the same bounds whatever the extents are.
   std::vector<Range> ranges() {
     std::vector<Range> all(oracle_.inputs.size());
-    const SizeChoice one = finder_.near(kExtents[0], 1, left_), other = finder_.near(kExtents[0] / 4, 2, left_);
+    const SizeChoice one = finder_.near(kFirstExtent, 1, left_), other = finder_.near(kFirstExtent / 4, 2, left_);
     if (one.bounds.num_conflicts > 0 || other.bounds.num_conflicts > 0) return all;
     for (size_t k = 0; k < all.size(); ++k) {
       const auto first = one.bounds.inputs.find(oracle_.inputs[k]), second = other.bounds.inputs.find(oracle_.inputs[k]);
@@ -281,12 +182,6 @@ class GoldenMaker {
   }
 
  private:
-  struct Candidate {
-    SizeChoice choice;
-    double operations = 0;
-    size_t conflicts = 0;  // left by SizeFinder::near, also where the sizes are those before its changes
-  };
-
   // The vector of inputs that are made already.
   Result<GoldenVector> answered(const GivenVector& vector, double work) {
     GoldenVector golden;
@@ -302,58 +197,6 @@ class GoldenMaker {
     golden.outputs = std::move(outputs).value();
     return finished(std::move(golden), sizes);
   }
-
-  // Sizes in the order in which they are tried, found when they are asked for: first those that fit and are little work.
-  class Candidates {
-   public:
-    explicit Candidates(GoldenMaker& maker) : maker_(maker) {}
-
-    const Candidate* next() {
-      while (next_size_ <= std::size(kExtents)) {
-        const Candidate* found = add();
-        if (found) return found;
-      }
-      if (!sorted_) {
-        std::stable_sort(later_.begin(), later_.end(), [](const Candidate* a, const Candidate* b) {
-          const auto order = [](const Candidate* c) { return std::pair(c->conflicts, c->operations > kLargeOperations ? c->operations : 0); };
-          return order(a) < order(b);
-        });
-        sorted_ = true;
-      }
-      return next_later_ < later_.size() ? later_[next_later_++] : nullptr;
-    }
-    bool is_last() const { return next_size_ > std::size(kExtents) && next_later_ >= later_.size(); }
-
-   private:
-    // The next size, unless it is a known one or has to wait.
-    const Candidate* add() {
-      const size_t k = next_size_++;
-      const bool many = k == std::size(kExtents);
-      const int64_t extent = kExtents[many ? 0 : k], batch = many ? kManyInBatch : 1;
-      SizeChoice choice = maker_.finder_.near(extent, batch, maker_.left_);
-      if (maker_.finder_.free().empty() || !maker_.has_work_left()) next_size_ = std::size(kExtents) + 1;
-      const size_t conflicts = choice.bounds.num_conflicts;
-      if (conflicts > 0) add(maker_.finder_.unchanged(choice, extent, batch), conflicts);
-      return add(std::move(choice), conflicts);
-    }
-
-    // `conflicts` orders what waits; nothing is returned where it does, or where the sizes are known.
-    const Candidate* add(SizeChoice choice, size_t conflicts) {
-      if (std::any_of(all_.begin(), all_.end(), [&](const auto& c) { return c->choice.sizes == choice.sizes; })) return nullptr;
-      const double operations = estimate(maker_.oracle_, choice.sizes).operations;
-      const bool waits = conflicts > 0 || operations > kLargeOperations;
-      all_.push_back(std::make_unique<Candidate>(Candidate{std::move(choice), operations, conflicts}));
-      if (!waits) return all_.back().get();
-      later_.push_back(all_.back().get());
-      return nullptr;
-    }
-
-    GoldenMaker& maker_;
-    std::vector<std::unique_ptr<Candidate>> all_;
-    std::vector<const Candidate*> later_;
-    size_t next_size_ = 0, next_later_ = 0;  // the size behind those of kExtents is a larger batch
-    bool sorted_ = false;
-  };
 
   struct Trial {
     GoldenVector golden;
@@ -384,8 +227,8 @@ class GoldenMaker {
   void try_all(Draw how) {
     bool is_large = false;
     int num_poor = 0;
-    Candidates all(*this);
-    while (const Candidate* candidate = all.next()) {
+    Candidates all(oracle_, finder_, left_);
+    while (const Candidates::Candidate* candidate = all.next()) {
       // One that tells enough, and is only large, is worth no larger one.
       if (is_large && candidate->operations >= chosen_->estimate) continue;
       const double work = all.is_last() ? kMostWork : kLargeWork;
@@ -403,7 +246,7 @@ class GoldenMaker {
     }
   }
 
-  std::optional<Trial> attempt(const Candidate& candidate, Draw how, size_t drawing, double work) {
+  std::optional<Trial> attempt(const Candidates::Candidate& candidate, Draw how, size_t drawing, double work) {
     const std::vector<int64_t> totals = how == Draw::Parts ? extents_of_floats(candidate.choice.sizes) : std::vector<int64_t>{0};
     for (const int64_t total : totals) {
       auto golden = attempt(candidate.choice, how, with_total(drawing, total), work);
@@ -722,49 +565,6 @@ Result<GoldenSet> make_golden(const nest::Function& oracle, const GoldenOptions&
   set.work = maker.spent();
   set.ranges = maker.ranges();
   return set;
-}
-
-std::string golden_name(const std::string& program, const GoldenVector& golden) { return golden.name.empty() ? program : program + "/" + golden.name; }
-
-double GoldenVector::tolerance_of(size_t output, double least) const { return std::max(least, (is_settled ? 2 : 4) * spread_of(output)); }
-
-bool GoldenVector::tells(size_t output) const {
-  const nest::Tensor& t = outputs[output];
-  // Codes are numbers; what else is no float may be a place, of which one is as wrong as another.
-  const bool may_move_far = is_settled && (is_float(t.dtype) || bits_of(t.dtype) <= 8);
-  return is_recorded(t) && tolerance_of(output, 0) <= (may_move_far ? kMaxSettledTolerance : kMaxTolerance);
-}
-
-bool is_recorded(const nest::Tensor& t) { return t.list_depth == 0 && t.dtype != DType::Str; }
-
-void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden, const std::string& name, uint32_t method, double tolerance) {
-  format::Golden entry;
-  entry.name = name;
-  entry.method = method;
-  entry.entry = format::GoldenEntry::Run;
-  const auto store = [&](const std::vector<nest::Tensor>& tensors, uint32_t port, std::vector<format::GoldenArray>& out) {
-    const nest::Tensor& t = tensors[port];
-    out.push_back(builder.golden_array(port, t.dtype, {t.shape.begin(), t.shape.end()}, t.bytes));
-  };
-  for (uint32_t port = 0; port < golden.inputs.size(); ++port)
-    if (is_recorded(golden.inputs[port])) store(golden.inputs, port, entry.inputs);
-  for (uint32_t port = 0; port < golden.outputs.size(); ++port)
-    if (golden.tells(port)) store(golden.outputs, port, entry.outputs);
-  // Dims that only the plan can compute are read off the outputs.
-  const format::Method& described = builder.manifest.methods[method];
-  std::map<std::string, int64_t> extents = golden.extents;
-  for (size_t port = 0; port < golden.outputs.size(); ++port)
-    for (size_t axis = 0; axis < golden.outputs[port].shape.size(); ++axis)
-      if (auto dim = described.outputs[port].dims[axis].dim) extents.emplace(described.dims[*dim].name, golden.outputs[port].shape[axis]);
-  for (const format::Dim& dim : described.dims) entry.bindings.push_back(extents[dim.name]);
-  // Places and counts that no order of sums changes are equal: of a large index a thousandth is another one.
-  constexpr double kUsual = 1e-3;
-  for (const format::GoldenArray& output : entry.outputs) {
-    const bool is_exact = !is_float(golden.outputs[output.port].dtype) && golden.spread_of(output.port) == 0 && tolerance <= kUsual;
-    if (is_exact) entry.tolerance.push_back({output.port, format::Metric::Abs, 0});
-    else entry.tolerance.push_back({output.port, format::Metric::Rel, golden.tolerance_of(output.port, tolerance)});
-  }
-  builder.add_golden(std::move(entry));
 }
 
 }  // namespace mlc::compile

@@ -21,6 +21,9 @@ struct Shown {
   double share() const { return tried == 0 ? 1 : 1 - static_cast<double>(hidden.size()) / static_cast<double>(tried); }
 };
 
+// Beyond it a vector would tell nothing, unless errors were seen to move its answer further.
+inline constexpr double kMaxTolerance = 0.1;
+
 struct GoldenVector {
   std::vector<nest::Tensor> inputs, outputs;  // in the order of the function's interface
   std::map<std::string, int64_t> extents;     // of its symbols
