@@ -294,7 +294,7 @@ typedef struct MlcVariant {
   uint64_t estimate_ns;      /* 0: none */
   uint32_t num_failing;
   const char* device;        /* that it fits on, "gpu0"; empty: the processor, or it does not fit */
-  uint64_t measured_ns;      /* of a run, by mlrun tune on this machine; 0: not measured */
+  uint64_t measured_ns;      /* of a run of the main program, by mlrun tune on this machine; 0: not measured. Of others: choose_for */
   int32_t is_remembered;     /* taken first since it was the fastest then */
   uint32_t rank;             /* 0: taken first, 1: next, ...; UINT32_MAX: it does not fit */
 } MlcVariant;
@@ -316,6 +316,8 @@ typedef struct MlcChoice {
   uint32_t variant;
   const char* name;          /* of the variant */
   const char* device;        /* "gpu0"; empty: the processor */
+  uint64_t measured_ns;      /* of a run of the program, by mlrun tune on this machine; 0: not measured */
+  int32_t is_remembered;     /* taken first since it was the fastest then */
 } MlcChoice;
 
 typedef struct MlcClause {

@@ -84,18 +84,21 @@ Status choose_programs(const OpenModel& model, const char* variant, const char* 
     MlcError* error = nullptr;
     MLC_RETURN_IF_ERROR(status_of(api().choose_for(model.model.get(), i, variant, require, &choice, &error), error));
     out.variants.insert(choice.name);
-    if (model.info.num_programs > 1 && api().program(model.model.get(), i, &program) == MLC_OK) out.programs.push_back({program.name, choice.name, choice.device});
+    if (model.info.num_programs > 1 && api().program(model.model.get(), i, &program) == MLC_OK) out.programs.push_back({program.name, choice.name, choice.device, choice.measured_ns, choice.is_remembered != 0});
   }
   return ok();
 }
 
-// Where they do not all run alike.
+// Where they do not all run alike, or some were measured.
 std::string program_lines(const std::vector<ProgramChoice>& programs) {
   std::string out;
   bool differ = false;
   for (const ProgramChoice& p : programs) {
-    out += in_lines(head("program"), printable(p.program) + ": " + printable(p.variant) + (p.device.empty() ? std::string() : ", " + p.device));
-    differ |= p.variant != programs[0].variant || p.device != programs[0].device;
+    std::string what = printable(p.program) + ": " + printable(p.variant) + (p.device.empty() ? std::string() : ", " + p.device);
+    if (p.measured_ns) what += ", measured " + ms_text(p.measured_ns);
+    if (p.is_remembered) what += ", the fastest when mlrun tune measured";
+    out += in_lines(head("program"), what);
+    differ |= p.measured_ns != 0 || p.variant != programs[0].variant || p.device != programs[0].device;
   }
   return differ ? out : std::string();
 }

@@ -188,7 +188,11 @@ std::vector<ProgramChoice> programs_on(const OpenModel& model, const MlcSession*
 
 Json programs_json(const std::vector<ProgramChoice>& programs) {
   Json out = Json::array();
-  for (const ProgramChoice& p : programs) out.push_back({{"name", p.program}, {"variant", p.variant}, {"device", p.device}});
+  for (const ProgramChoice& p : programs) {
+    Json entry = {{"name", p.program}, {"variant", p.variant}, {"device", p.device}};
+    if (p.measured_ns) entry["measured_ns"] = p.measured_ns, entry["remembered"] = p.is_remembered;
+    out.push_back(std::move(entry));
+  }
   return out;
 }
 

@@ -87,6 +87,8 @@ std::string device_text(const OpenModel& model, const OpenSession& session);
 // Which variant runs each program, of a file of several: "detect  cuda-sm90, gpu0".
 struct ProgramChoice {
   std::string program, variant, device;  // device empty: the processor
+  uint64_t measured_ns = 0;              // by mlrun tune; 0: not measured, or not asked for
+  bool is_remembered = false;            // it was the fastest then
 };
 std::vector<ProgramChoice> programs_on(const OpenModel& model, const MlcSession* session);
 Json programs_json(const std::vector<ProgramChoice>& programs);

@@ -52,7 +52,7 @@ std::optional<std::string> unescaped(std::string_view text, char also_plain = 0)
 
 struct Line {
   std::string_view kind, root, machine;
-  std::string variant, words;
+  std::string variant, words, program;
   uint64_t ns = 0;
 };
 
@@ -64,7 +64,7 @@ std::optional<Line> parsed(std::string_view text) {
     word = text.substr(0, end);
     text.remove_prefix(end + 1);
   }
-  Line line{first[0], first[1], first[2], {}, {}, 0};
+  Line line{first[0], first[1], first[2], {}, {}, {}, 0};
   if (!is_hex(line.root, 64) || !is_hex(line.machine, kFingerprintDigits)) return std::nullopt;
   auto variant = unescaped(first[3]);
   if (!variant || variant->empty()) return std::nullopt;
@@ -76,6 +76,12 @@ std::optional<Line> parsed(std::string_view text) {
     return line;
   }
   if (line.kind != "chosen" && line.kind != "measured") return std::nullopt;
+  if (const size_t space = text.find(' '); space != text.npos) {
+    auto program = unescaped(text.substr(space + 1));
+    if (!program || program->empty()) return std::nullopt;
+    line.program = *std::move(program);
+    text = text.substr(0, space);
+  }
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), line.ns);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return line;
@@ -135,16 +141,18 @@ std::string ChoiceList::encode() const {
   return text;
 }
 
-std::vector<RememberedVariant> ChoiceList::measured(const Digest& root, const Fingerprints& here) const {
+std::vector<RememberedVariant> ChoiceList::measured(const Digest& root, const Fingerprints& here, std::string_view program) const {
   const std::string hex = to_hex(root);
-  std::vector<RememberedVariant> found;
+  std::vector<RememberedVariant> own, of_all;
   for (auto text = lines_.rbegin(); text != lines_.rend(); ++text) {
     const std::optional<Line> line = parsed(*text);
     if (!line || line->kind == "fault" || line->root != hex || line->machine != here.perf) continue;
+    if (!line->program.empty() && line->program != program) continue;
+    std::vector<RememberedVariant>& found = line->program.empty() ? of_all : own;
     if (std::any_of(found.begin(), found.end(), [&](const auto& other) { return other.variant == line->variant; })) continue;
-    found.push_back({line->variant, line->ns, line->kind == "chosen"});
+    found.push_back({line->variant, line->ns, line->kind == "chosen", line->program});
   }
-  return found;
+  return own.empty() ? of_all : own;
 }
 
 std::vector<RememberedFault> ChoiceList::faults(const Digest& root, const Fingerprints& here) const {
@@ -162,9 +170,13 @@ void ChoiceList::put_measured(const Digest& root, const Fingerprints& here, std:
   const std::string hex = to_hex(root);
   std::erase_if(lines_, [&](const std::string& text) {
     const std::optional<Line> line = parsed(text);
-    return line && line->kind != "fault" && line->root == hex && line->machine == here.perf;
+    const auto is_of_it = [&](const RememberedVariant& one) { return one.program == line->program; };
+    return line && line->kind != "fault" && line->root == hex && line->machine == here.perf && std::any_of(variants.begin(), variants.end(), is_of_it);
   });
-  for (const RememberedVariant& one : variants) lines_.push_back(line_of(one.is_chosen ? "chosen" : "measured", root, here.perf, one.variant, std::to_string(one.ns)));
+  for (const RememberedVariant& one : variants) {
+    const std::string rest = std::to_string(one.ns) + (one.program.empty() ? std::string() : " " + escaped(one.program));
+    lines_.push_back(line_of(one.is_chosen ? "chosen" : "measured", root, here.perf, one.variant, rest));
+  }
 }
 
 void ChoiceList::put_fault(const Digest& root, const Fingerprints& here, std::string_view variant, std::string_view reason) {
@@ -183,23 +195,32 @@ std::string fault_line(const Digest& root, const Fingerprints& here, std::string
   return line_of("fault", root, here.safety, variant, escaped(reason.substr(0, kMostFaultWords), ' ')) + "\n";
 }
 
-void apply_choices(const ChoiceList& list, const Digest& root, const Fingerprints& here, std::span<const format::Variant> variants,
-                   Matcher& matcher, std::vector<std::string>& notes) {
-  const auto index_of = [&](std::string_view name) -> std::optional<uint32_t> {
-    for (uint32_t i = 0; i < variants.size(); ++i)
-      if (variants[i].name == name && matcher.assessments()[i].fits) return i;
-    return std::nullopt;
-  };
+namespace {
+
+std::optional<uint32_t> fitting(std::span<const format::Variant> variants, const Matcher& matcher, std::string_view name) {
+  for (uint32_t i = 0; i < variants.size(); ++i)
+    if (variants[i].name == name && matcher.assessments()[i].fits) return i;
+  return std::nullopt;
+}
+
+}  // namespace
+
+void apply_faults(const ChoiceList& list, const Digest& root, const Fingerprints& here, std::span<const format::Variant> variants,
+                  Matcher& matcher, std::vector<std::string>& notes) {
   for (const RememberedFault& fault : list.faults(root, here)) {
-    const std::optional<uint32_t> index = index_of(fault.variant);
+    const std::optional<uint32_t> index = fitting(variants, matcher, fault.variant);
     if (!index || variants[*index].module_format == format::ModuleFormat::Portable) continue;
     matcher.reject(*index, compose("left out since it failed here: {}; mlrun tune --forget takes it in again", fault.reason));
     notes.push_back(compose("{} is left out since it failed here: {}", fault.variant, fault.reason));
   }
+}
+
+std::vector<MeasuredVariant> measured_of(const ChoiceList& list, const Digest& root, const Fingerprints& here, std::span<const format::Variant> variants,
+                                         const Matcher& matcher, std::string_view program) {
   std::vector<MeasuredVariant> measured;
-  for (const RememberedVariant& one : list.measured(root, here))
-    if (const auto index = index_of(one.variant)) measured.push_back({*index, one.ns, one.is_chosen});
-  matcher.remember(std::move(measured));
+  for (const RememberedVariant& one : list.measured(root, here, program))
+    if (const auto index = fitting(variants, matcher, one.variant)) measured.push_back({*index, one.ns, one.is_chosen});
+  return measured;
 }
 
 }  // namespace mlc::match

@@ -120,6 +120,7 @@ int mlio_input(const MlioPipeline* p, uint32_t index, MlioInput* out) {
   input.num_media_types = static_cast<uint32_t>(p->media_types[index].size());
   input.media_types = p->media_types[index].data();
   if (const auto ends = p->target.pipeline->ends_of(value.name)) input.first_bytes = ends->first, input.last_bytes = ends->last;
+  input.rate = p->target.pipeline->rate_of(value.name).value_or(0);
   return fill(input, out);
 }
 

@@ -43,6 +43,7 @@ typedef struct MlioInput {
   const char* const* media_types; /* "image/png", ... */
   uint64_t first_bytes, last_bytes; /* of "application/octet-stream": bytes at the ends of a file that are read, others may be left
                                out (MlioGiven); else 0 */
+  uint32_t rate;            /* of a sound: samples per second that a file must have, and an array in its place has; else 0 */
 } MlioInput;
 
 typedef struct MlioOutput {
@@ -52,7 +53,8 @@ typedef struct MlioOutput {
 } MlioOutput;
 
 /* An input as the user has it: an array, or the bytes of a file, whose kind its first bytes tell. In place of the file of a
- * picture, the array that its decoder makes (spec/pipeline.md). Where texts are taken (media type text/plain): an array of
+ * picture, the array that its decoder makes (spec/pipeline.md). In place of the file of a sound, its samples: MLC_F32, MLC_F64 or MLC_I16 (a
+ * share of 2^15) [samples] or [samples, channels], at the rate of the input (MlioInput): another one is the caller's to change. Where texts are taken (media type text/plain): an array of
  * MLC_STR, of rank 0 or 1, or the bytes of one text, UTF-8. Where a file of any kind is taken (application/octet-stream): its bytes,
  * whatever they are. Stays as it is. */
 typedef struct MlioGiven {

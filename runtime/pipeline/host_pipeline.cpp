@@ -21,10 +21,21 @@ std::string listed(const std::vector<std::string>& words) {
   return all;
 }
 
+const DecodeAudio* sound_decoder(const Pipeline& p, ValueId id) {
+  for (const Step& step : p.steps)
+    if (const auto* audio = std::get_if<DecodeAudio>(&step.what); audio && step.in[0] == id) return audio;
+  return nullptr;
+}
+
 // Why an array cannot stand for the file of an input, or an empty string: it can if it is what each decoder would make of
-// the file, a picture.
+// the file, a picture, or the samples of a sound.
 std::string mismatch_of_array(const Pipeline& p, ValueId id, const HostTensor& t) {
   std::string expected = listed(p.value(id).accept);
+  if (sound_decoder(p, id)) {
+    if (is_decoded_sound(t)) return {};
+    return "found " + type_text(t.dtype, t.shape) + ", expected " + expected + ", or samples, f32, f64 or i16: [samples] or [samples,channels] with at most " +
+           std::to_string(kMostSoundChannels) + " channels";
+  }
   bool fits = true;
   for (const Step& step : p.steps) {
     if (step.in.empty() || step.in[0] != id) continue;
@@ -68,7 +79,8 @@ void name_the_only_one(const Pipeline& p, const std::vector<ValueId>& wanted, st
 
 Result<HostTensor> decode_one(const Step& step, const GivenInput& given, const io::DecodeLimits& limits) {
   if (const auto* image = std::get_if<DecodeImage>(&step.what)) return decode_image(*image, given.file, limits);
-  if (const auto* audio = std::get_if<DecodeAudio>(&step.what)) return decode_audio(*audio, given.file, limits);
+  if (const auto* audio = std::get_if<DecodeAudio>(&step.what))
+    return given.tensor ? decode_samples(*audio, *given.tensor, limits) : decode_audio(*audio, given.file, limits);
   const FileContent content{given.tensor ? Bytes(given.tensor->data.bytes()) : given.file, given.gap_at, given.gap};
   return file_bytes(std::get<FileBytes>(step.what), content, limits);
 }
@@ -149,6 +161,12 @@ std::optional<FileEnds> HostPipeline::ends_of(std::string_view input) const {
   return ends;
 }
 
+std::optional<uint32_t> HostPipeline::rate_of(std::string_view input) const {
+  for (const ValueId id : description_.inputs)
+    if (const DecodeAudio* audio = sound_decoder(description_, id); audio && description_.value(id).name == input) return audio->rate;
+  return std::nullopt;
+}
+
 Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> given, const io::DecodeLimits& limits) const {
   return matched(std::move(given), limits, std::nullopt);
 }
@@ -209,7 +227,8 @@ Result<std::vector<NamedTensor>> HostPipeline::decoded(const std::vector<GivenIn
   for (ValueId id : p.inputs) {
     source[id] = id;
     const ValueKind kind = p.value(id).kind;
-    if (of_value[id] && of_value[id]->tensor && kind != ValueKind::Strings && kind != ValueKind::Bytes) made[id] = std::move(of_value[id]->tensor);
+    const bool is_decoded = kind != ValueKind::Strings && kind != ValueKind::Bytes && !sound_decoder(p, id);
+    if (of_value[id] && of_value[id]->tensor && is_decoded) made[id] = std::move(of_value[id]->tensor);
   }
   std::vector<const Step*> decoders;
   io::DecodeLimits left = limits;
@@ -229,6 +248,8 @@ Result<std::vector<NamedTensor>> HostPipeline::decoded(const std::vector<GivenIn
     source[out] = made[in] ? in : same != decoders.end() ? (*same)->out[0] : out;
     if (source[out] != out) continue;
     decoders.push_back(&step);
+    if (const auto* audio = std::get_if<DecodeAudio>(&step.what); audio && of_value[in]->tensor)
+      if (Status s = check_rate(sound_decoder(p, in)->rate, audio->rate); !s.ok()) return std::move(s).note("input '" + p.value(in).name + "'");
     auto tensor = decode_one(step, *of_value[in], left);
     if (!tensor.ok()) return std::move(tensor).status().note("input '" + p.value(in).name + "'");
     left = left.after_decoding(tensor->data.size());

@@ -22,7 +22,7 @@ namespace mlc::pipeline {
 using AssetLookup = std::function<Result<Bytes>(std::string_view name)>;
 
 // One input of a pipeline as the user gave it: the bytes of a file, or a tensor where the input is an array, or a picture
-// that the user has decoded, or a list of texts. The bytes of a file where a text is taken are one text. Where a file of any kind is
+// or a sound that the user has decoded, or a list of texts. The bytes of a file where a text is taken are one text. Where a file of any kind is
 // taken an array u8 [n] is one.
 struct GivenInput {
   std::string name;  // empty: the only input
@@ -73,6 +73,8 @@ class HostPipeline {
 
   // Of the input of this name, or of the only one where it is empty; nothing where all bytes of its file are needed.
   std::optional<FileEnds> ends_of(std::string_view input) const;
+  // Samples per second of the sound that the input of this name is; nothing where it is none.
+  std::optional<uint32_t> rate_of(std::string_view input) const;
 
   // What the decoders make, and the arrays that were given, by name: all that later steps take. All wrong and missing inputs are
   // reported at once (E4001).

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cmath>
 
+#include "base/compose.h"
 #include "runtime/io/picture/image.h"
+#include "runtime/io/sound/pcm.h"
 #include "runtime/io/sound/sound.h"
 #include "runtime/pipeline/page/cut_pictures.h"
 #include "runtime/pipeline/scores.h"
@@ -70,6 +73,27 @@ Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file, const io::D
   MLC_ASSIGN(io::Audio audio, io::decode_sound(file, channels_of(step.channels), limits));
   MLC_RETURN_IF_ERROR(check_rate(audio.rate, step.rate));
   return std::move(audio.samples);
+}
+
+bool is_decoded_sound(const HostTensor& t) {
+  const bool is_sample = t.dtype == DType::F32 || t.dtype == DType::F64 || t.dtype == DType::I16;
+  return is_sample && (t.shape.size() == 1 || (t.shape.size() == 2 && t.shape[1] >= 1 && t.shape[1] <= kMostSoundChannels));
+}
+
+Result<HostTensor> decode_samples(const DecodeAudio& step, const HostTensor& t, const io::DecodeLimits& limits) {
+  assert(is_decoded_sound(t));
+  const int64_t channels = t.shape.size() == 2 ? t.shape[1] : 1;
+  const auto width = static_cast<uint32_t>(bytes_of(t.dtype));
+  const io::PcmFormat format{t.dtype != DType::I16, 8 * width, static_cast<uint32_t>(channels), step.rate};
+  const auto samples = static_cast<uint64_t>(t.elements());
+  if (samples > io::kMaxSamples) return Status(Code::InputMismatch, 4001, "a sound of {} samples, at most {} are taken", samples, io::kMaxSamples);
+  std::vector<int64_t> shape = {t.shape[0]};
+  if (step.channels == Channels::Keep) shape.push_back(channels);
+  const uint64_t kept = step.channels == Channels::Keep ? samples : static_cast<uint64_t>(t.shape[0]);
+  MLC_RETURN_IF_ERROR(io::MemoryNeed().add(kept, sizeof(float)).check(limits.beyond(t.data.bytes()), compose("a sound of {} samples", kept)));
+  MLC_ASSIGN(HostTensor out, HostTensor::zeros(DType::F32, std::move(shape)));
+  io::pcm_to_floats(t.data.bytes(), format, channels_of(step.channels), out.as<float>().data());
+  return out;
 }
 
 namespace {

@@ -15,6 +15,11 @@ namespace mlc::pipeline {
 Result<HostTensor> decode_image(const DecodeImage& step, Bytes file, const io::DecodeLimits& limits = {});
 // f32 [samples], or [samples, channels] with Channels::Keep. A sample rate other than the step's is an error.
 Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file, const io::DecodeLimits& limits = {});
+inline constexpr int64_t kMostSoundChannels = 64;  // of an array: [channels, samples] is told from [samples, channels] by it
+// Whether an array stands for the file of a sound: f32, f64 or i16, [samples] or [samples, channels].
+bool is_decoded_sound(const HostTensor& array);
+// The same of such an array as of a file that holds its samples: i16 are divided by 2^15, floats are taken as they are, NaN too. Its rate is the step's.
+Result<HostTensor> decode_samples(const DecodeAudio& step, const HostTensor& array, const io::DecodeLimits& limits = {});
 
 // A file of any kind, of which a part may be left out that no step reads.
 struct FileContent {

@@ -22,8 +22,9 @@ UNSEEN = {
     "embed": {"failed[].code", "failed[].facts[]", "failed[].help"},  # of any error
     "run": {"fell_back"}, "selftest": {"variants[].device"},  # with a device: gpu_test.py
     "tune": {"file", "target", "threads", "nests", "better", "before_ns", "after_ns", "records", "warnings[]",  # of mlpack: json_test.py
-             "variants[].device", "variants[].reason"},  # gpu_test.py, tune_run_test.py
-    "explain": {"variants[].estimate_ns", "variants[].device", "devices[].name", "devices[].api", "devices[].title", "devices[].driver",
+             "variants[].device", "variants[].reason", "programs[].reason"},  # gpu_test.py, tune_run_test.py
+    "explain": {"programs[].measured_ns", "programs[].remembered",  # tune_run_test.py
+                "variants[].estimate_ns", "variants[].device", "devices[].name", "devices[].api", "devices[].title", "devices[].driver",
                 "devices[].software", "devices[].memory_bytes",  # with a device: gpu_test.py
                 "stages[].segments", "stages[].mode", "stages[].device", "stages[].variant", "stages[].estimate_ns", "stages[].copies_ns", "stages[].reason"},  # together_test.py
     "probe": {"errors[]", "topology.caches[].level", "topology.caches[].type", "topology.caches[].size_bytes",

@@ -285,9 +285,20 @@ def a_full_disk_is_no_success(tools):
     assert done.returncode == 3, done
 
 
+def an_index_outside_of_its_array_names_the_input(t):
+    table = onnx_file.tensor("table", "f32", [10, 4], bytes(160))
+    (t.dir / "gather.onnx").write_bytes(onnx_file.model([onnx_file.node("Gather", ["table", "ids"], ["y"])], [onnx_file.port("ids", "i64", ["N"])],
+                                                        [onnx_file.port("y", "f32", ["N", 4])], [table]))
+    t.run("mlpack", "build", "gather.onnx", "-o", "gather.mlc", "--target", "native,portable")
+    for require in ("native", "portable"):
+        t.run("mlrun", "gather.mlc", "-i", "ids=3,9,-10", "--require", require)
+        refused = t.run("mlrun", "gather.mlc", "-i", "ids=3,10", "--require", require, code=6).stderr
+        assert "E4005" in refused and "Gather" in refused and "it reads input 'ids' (i64), whose numbers may be the indices" in refused, refused
+
+
 if __name__ == "__main__":
     main([images_give_their_digit, inputs_may_stand_behind_the_file, numbers_are_arrays, json_alone_stands_on_standard_output,
           pictures_are_made_up_as_large_as_cameras_give_them, every_variant_gives_the_same, explain_names_the_failing_clause, explain_tells_what_another_machine_would_take,
           self_test_passes_with_several_threads, bench_reports_percentiles, bare_arrays_in_and_out,
           wrong_input_is_a_sentence_and_exit_6, wrong_usage_is_exit_2, who_signed_decides_what_runs,
-          damage_is_found_and_named, probe_answers_with_sources, a_full_disk_is_no_success])
+          damage_is_found_and_named, probe_answers_with_sources, an_index_outside_of_its_array_names_the_input, a_full_disk_is_no_success])

@@ -3,7 +3,7 @@ import json
 import pathlib
 import struct
 
-from npz_file import read
+from npz_file import npy, read
 from onnx_file import model, node, port
 from tool_test import Skipped, main
 
@@ -38,6 +38,14 @@ def a_sound_comes_out_as_a_file(t):
     assert answer == {"media_type": "audio/wav", "rate": 8000, "channels": 1, "samples": 777, "bytes": 1598}, answer
     t.run("mlrun", "s.mlc", "-i", "in.wav", "-o", "out.wav")
     assert (t.dir / "out.wav").read_bytes() == (t.dir / "in.wav").read_bytes()
+    # Samples in place of the file: raw ones of 16 bits, and floats as an array.
+    (t.dir / "in.bin").write_bytes(struct.pack("<777h", *samples))
+    (t.dir / "in.npy").write_bytes(npy("f32", [777, 1], [value / 32768 for value in samples]))
+    for given in ("@in.bin:i16[777]", "speech=@in.bin:i16[777,1]", "in.npy"):
+        t.run("mlrun", "s.mlc", "-i", given, "-o", "of_array.wav")
+        assert (t.dir / "of_array.wav").read_bytes() == (t.dir / "in.wav").read_bytes(), given
+    refused = t.run("mlrun", "s.mlc", "-i", "@in.bin:i16[1,777]", code=6).stderr
+    assert "speech   found i16[1,777], expected audio/wav, or samples, f32, f64 or i16: [samples] or [samples,channels] with at most 64 channels" in refused, refused
     refused = t.run("mlrun", "s.mlc", "-i", "in.wav", "-o", "out.png", code=2).stderr
     assert ".png holds one picture, there are 0 among the answers" in refused, refused
     refused = t.run("mlrun", "s.mlc", "-i", "in.wav", "-o", "out.npz", code=2).stderr

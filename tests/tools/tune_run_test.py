@@ -1,8 +1,10 @@
 """mlrun tune: what is measured is remembered, what fails is left out, and a list that lies changes speed alone."""
+import json
 import signal
 import struct
 import subprocess
 
+import npz_file
 import onnx_file
 from tool_test import Skipped, main
 
@@ -85,6 +87,47 @@ def a_variant_that_faults_is_left_out_from_then_on(t):
         assert explained(t) == (first, before)
 
 
+def each_program_takes_what_was_measured_for_it(t):
+    for name in ("a", "b"):
+        scale = onnx_file.tensor("s", "f32", [64], struct.pack("<64f", *range(64)))
+        (t.dir / f"{name}.onnx").write_bytes(onnx_file.model([onnx_file.node("Mul", ["x", "s"], ["y"])], [onnx_file.port("x", "f32", ["N", 64])], [onnx_file.port("y", "f32", ["N", 64])], [scale]))
+    steps = {name: [{"op": "run", "program": name, "in": {"x": "rows"}, "out": {"y": "y"}}] for name in ("a", "b")}
+    pipelines = {f"of_{name}": {"inputs": {"rows": {"accept": ["application/x-npy"]}}, "steps": steps[name], "outputs": ["y"]} for name in ("a", "b")}
+    (t.dir / "p.json").write_text(json.dumps({"mlc_pipeline": 1, "programs": {"a": "a.onnx", "b": "b.onnx"}, "pipelines": pipelines}))
+    t.json("mlpack", "build", "p.json", "-o", "m.mlc", "--target", "x86-64-v1,x86-64-v2,armv8-a,rv64gc,portable")
+    names = [p["name"] for p in t.json("mlrun", "explain", "m.mlc", stderr=None)["programs"]]
+    tuned = t.json("mlrun", "tune", "m.mlc", "--duration", "1ms", "--dim", "N=3", stderr=None)
+    assert [p["name"] for p in tuned["programs"]] == names and len(names) >= 2 and tuned["remembered"] and "chosen" not in tuned, tuned
+    assert all(p["chosen"] in {v["name"] for v in p["variants"]} for p in tuned["programs"]), tuned
+    found = {p["name"]: p for p in t.json("mlrun", "explain", "m.mlc", stderr=None)["programs"]}
+    assert all(found[p["name"]]["variant"] == p["chosen"] and found[p["name"]]["remembered"] for p in tuned["programs"]), (found, tuned)
+    refused = t.json("mlrun", "tune", "m.mlc", "--dim", "M=3", code=2, stderr=None)
+    assert "'M'" in refused["message"], refused
+
+    # Written by hand: another variant for one of them. Each runs in its own.
+    fitting = [v["name"] for v in tuned["programs"][0]["variants"]]
+    if len(fitting) < 2:
+        raise Skipped("one variant of the file fits this machine")
+    root_and_machine = choices(t).read_text().split(" ")[1:3]
+    lines = {"of_a": fitting[0], "of_b": fitting[1]}
+    choices(t).write_text("".join(f"chosen {' '.join(root_and_machine)} {variant} 7 {name}\n" for name, variant in lines.items()))
+    found = {p["name"]: p for p in t.json("mlrun", "explain", "m.mlc", stderr=None)["programs"]}
+    assert {name: found[name]["variant"] for name in lines} == lines and all(found[name]["measured_ns"] == 7 for name in lines), found
+    (t.dir / "in.npy").write_bytes(npz_file.npy("f32", [2, 64], [1.0] * 128))
+    for name, variant in lines.items():
+        ran = t.json("mlrun", "run", "m.mlc", "--pipeline", name, "-i", "in.npy", stderr=None)
+        assert {p["name"]: p["variant"] for p in ran["programs"]}[name] == variant, ran
+    t.run("mlrun", "selftest", "m.mlc")
+    # What a version wrote that measured one program for all holds for all.
+    choices(t).write_text(f"chosen {' '.join(root_and_machine)} {fitting[1]} 7\n")
+    found = t.json("mlrun", "explain", "m.mlc", stderr=None)["programs"]
+    assert all(p["variant"] == fitting[1] and p["remembered"] for p in found), found
+    # One program alone leaves the others as they are.
+    one = t.json("mlrun", "tune", "m.mlc", "--raw", "--program", "of_a", "--duration", "1ms", stderr=None)
+    found = {p["name"]: p for p in t.json("mlrun", "explain", "m.mlc", stderr=None)["programs"]}
+    assert found["of_a"]["variant"] == one["chosen"] and found["of_b"]["variant"] == fitting[1], found
+
+
 def what_runs_apart_remembers_nothing(t):
     built(t)
     t.new_home()
@@ -94,4 +137,4 @@ def what_runs_apart_remembers_nothing(t):
 
 if __name__ == "__main__":
     main([a_measurement_is_remembered_until_it_is_forgotten, damaged_foreign_and_read_only_lists_change_nothing,
-          a_variant_that_faults_is_left_out_from_then_on, what_runs_apart_remembers_nothing])
+          a_variant_that_faults_is_left_out_from_then_on, each_program_takes_what_was_measured_for_it, what_runs_apart_remembers_nothing])

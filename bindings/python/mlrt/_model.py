@@ -7,12 +7,13 @@ import operator
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Number
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from . import _core
 from ._arrays import numpy_type
-from ._errors import NoVariant, Unsupported, UsageError
+from ._errors import InputMismatch, NoVariant, Unsupported, UsageError
 
 if TYPE_CHECKING:
     from ._async import Run
@@ -87,10 +88,11 @@ class Port:
 
 
 class PipelineInput(NamedTuple):
-    """What a pipeline takes: a file of one of these media types, or an array."""
+    """What a pipeline takes: a file of one of these media types, or an array. `rate`: samples per second of a sound, else 0."""
     name: str
     accept: tuple[str, ...]
     is_array: bool
+    rate: int = 0
 
 
 class PipelineOutput(NamedTuple):
@@ -230,6 +232,19 @@ def _file_ends(value: Any, first: int, last: int) -> Any:
         return head + file.read(last), first, size - last - first
 
 
+def _samples(name: Any, pair: tuple[Any, ...], rate: int) -> Any:
+    """The samples of (samples, rate), if that is the rate that the pipeline takes: as of a file, no other one is resampled."""
+    what = "the input" if name is None else repr(name)
+    if len(pair) != 2 or _is_file(pair[0]) or isinstance(pair[0], Number) or not isinstance(pair[1], Number):
+        found = " and ".join(type(part).__name__ for part in pair[:2]) if len(pair) == 2 else f"{len(pair)} of them"
+        raise TypeError(f"{what} takes a file, samples, or (samples, rate), found {found} in a tuple")
+    samples, found_rate = pair
+    if found_rate != rate:
+        raise InputMismatch(f"audio has {found_rate} samples per second, the pipeline takes {rate}", number="E4001",
+                            help=f"resample it to {rate}: nothing does so by itself, for a file neither")
+    return samples
+
+
 def _single(rows: list[Any]) -> Any:
     return rows[0] if len(rows) == 1 else rows
 
@@ -263,6 +278,8 @@ class _Runner:
 
         Inputs of the pipeline of the container, by name, go through it, and the answers are lists of Scored, Lines,
         lists of Box, the bytes of a picture's or a sound's file, and arrays. It takes files (a path, or the bytes of a file), and pictures that are decoded already, u8[height,width,channels].
+        In place of the file of a sound it takes the samples, f32, f64 or i16 [samples] or [samples,channels], at the rate of the pipeline (PipelineInput.rate), or a
+        pair (samples, rate), whose rate is compared with it.
         Of a file of any kind ("application/octet-stream") only the bytes that the pipeline needs are read. Where the pipeline takes texts a string is a text and a list of strings are several; pathlib.Path is a file of one.
         Arrays by the names of the program's inputs feed the program and give arrays. `raw` decides it by hand. Inputs whose names are no words of Python, or options of this function, come as a dict in
         front; a single file in front is the only input.
@@ -321,11 +338,13 @@ class _Runner:
     @staticmethod
     def _given_to(chosen: _core.Pipeline, given: dict[Any, Any]) -> dict[Any, Any]:
         """What a pipeline is given: texts as they are, the bytes of files that paths name."""
-        takes: dict[Any, tuple[tuple[str, ...], tuple[int, int]]] = {name: (types, ends) for name, _, types, ends in chosen.inputs()}
+        takes: dict[Any, tuple[tuple[str, ...], tuple[int, int], int]] = {name: (types, ends, rate) for name, _, types, ends, rate in chosen.inputs()}
         takes[None] = next(iter(takes.values()))  # the only one
 
         def of(name: Any, value: Any) -> Any:
-            types, ends = takes.get(name, ((), (0, 0)))
+            types, ends, rate = takes.get(name, ((), (0, 0), 0))
+            if rate and isinstance(value, tuple):
+                return _samples(name, value, rate)
             if isinstance(value, str) and types == ("text/plain",):
                 return value
             if "text/plain" not in types:
@@ -463,7 +482,7 @@ class Model(_Runner):
         pipeline = self._pipeline("")
         if pipeline is None:
             return None
-        return {name: PipelineInput(name, types, is_array) for name, is_array, types, _ in pipeline.inputs()}
+        return {name: PipelineInput(name, types, is_array, rate) for name, is_array, types, _, rate in pipeline.inputs()}
 
     @property
     def pipeline_outputs(self) -> dict[str, PipelineOutput] | None:
@@ -582,7 +601,7 @@ class Model(_Runner):
             pipeline = self._pipeline("") if has else None
             names = pipeline.inputs() if pipeline else []
             # An input of both is the pipeline's if that takes an array.
-            self._of_pipeline = {n for n, is_array, _, _ in names if is_array or n not in self.inputs}
+            self._of_pipeline = {n for n, is_array, *_ in names if is_array or n not in self.inputs}
         for name, value in given.items():
             if name is None or name in self._of_pipeline or _is_file(value):
                 return False

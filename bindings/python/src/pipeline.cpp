@@ -106,7 +106,7 @@ nb::list Pipeline::inputs() const {
   for (uint32_t i = 0; mlio().input(handle_, i, &input) == MLC_OK; ++i) {
     nb::list types;
     for (uint32_t k = 0; k < input.num_media_types; ++k) types.append(nb::str(input.media_types[k]));
-    out.append(nb::make_tuple(input.name, input.is_array != 0, nb::tuple(types), nb::make_tuple(input.first_bytes, input.last_bytes)));
+    out.append(nb::make_tuple(input.name, input.is_array != 0, nb::tuple(types), nb::make_tuple(input.first_bytes, input.last_bytes), input.rate));
   }
   return out;
 }

@@ -264,6 +264,31 @@ class Sounds(unittest.TestCase):
         self.assertEqual(answers["sound"].shape, (5, 4))
         np.testing.assert_allclose(self.read(answers["clean"], 20), self.want, atol=1)
 
+    def test_samples_are_answered_like_their_file(self):
+        made = io.BytesIO()
+        with wave.open(made, "wb") as file:
+            file.setparams((2, 2, 100, 0, "NONE", ""))
+            file.writeframes(self.samples.tobytes())
+        expected, frames = self.model.run(noisy=made.getvalue()), self.samples.reshape(-1, 2)
+        self.assertEqual(self.model.pipeline_inputs["noisy"].rate, 100)
+        for given in (frames, (frames, 100), (frames / 32768, 100.0), np.float32(frames / 32768), np.asfortranarray(frames), (np.float64(frames / 32768), np.int64(100))):
+            for answers in (self.model.run(noisy=given), self.model.run(given)):
+                self.assertEqual(answers["clean"], expected["clean"])
+                np.testing.assert_array_equal(answers["sound"], expected["sound"])
+        self.assertEqual(self.model.run(noisy=frames.mean(axis=1) / 32768)["clean"], expected["clean"])
+
+    def test_samples_that_do_not_fit_are_told(self):
+        with self.assertRaisesRegex(mlrt.InputMismatch, "audio has 44100 samples per second, the pipeline takes 100") as caught:
+            self.model.run(noisy=(self.samples, 44100))
+        self.assertEqual(caught.exception.number, "E4001")
+        for wrong in (self.samples.astype(np.int32), self.samples[None, None], np.zeros((2, 500), np.float32)):
+            with self.assertRaisesRegex(mlrt.InputMismatch, r"expected audio/wav, or samples, f32, f64 or i16: \[samples\] or \[samples,channels\]"):
+                self.model.run(noisy=wrong)
+        for wrong, word in (((100, self.samples), "found int and ndarray"), ((b"RIFF", 100), "found bytes and int"), ((self.samples, 100, 1), "found 3 of them"),
+                            ((self.samples, "100"), "found ndarray and str")):
+            with self.assertRaisesRegex(TypeError, r"^'noisy' takes a file, samples, or \(samples, rate\), .*" + word):
+                self.model.run(noisy=wrong)
+
     def test_each_chunk_of_a_stream_has_its_part(self):
         sound = (self.samples / 32768).astype(np.float32)
         stream = self.model.stream()

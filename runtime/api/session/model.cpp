@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <ctime>
+#include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/compose.h"
@@ -145,9 +147,48 @@ void Model::recall_choices(const std::string& state_folder) {
   if (!text.ok() || !*text) return;
   const auto list = match::ChoiceList::parse(**text, &container_->root());
   const auto here = match::fingerprints(probe::host(), devices());
-  match::apply_choices(list, container_->root(), here, manifest().variants, matcher_, notes_);
+  match::apply_faults(list, container_->root(), here, manifest().variants, matcher_, notes_);
   std::vector<std::string> noted;  // the same again
-  for (Group& group : groups_) match::apply_choices(list, container_->root(), here, manifest().variants, group.matcher, noted);
+  for (Group& group : groups_) match::apply_faults(list, container_->root(), here, manifest().variants, group.matcher, noted);
+  for (uint32_t method = 0; method < manifest().methods.size(); ++method)
+    measured_.push_back(match::measured_of(list, container_->root(), here, manifest().variants, matcher_of(group_of(method)), manifest().methods[method].name));
+  matcher_.remember(measured_[main_method()]);
+  std::vector<Group> groups = std::move(groups_), split;
+  groups_.clear();
+  if (groups.empty()) groups.push_back({all_methods_, devices_, matcher_, wants_device_});
+  for (const Group& group : groups)
+    for (Group& part : split_by_choice(group)) split.push_back(std::move(part));
+  is_split_by_choices_ = split.size() > groups.size();
+  if (split.size() > 1) groups_ = std::move(split);
+}
+
+std::vector<Model::Group> Model::split_by_choice(const Group& group) const {
+  // State is that of a session: programs that keep some stay together.
+  std::optional<uint32_t> with_state;
+  std::map<std::optional<uint32_t>, Group> parts;  // by the variant that is taken first
+  const auto first_of = [&](uint32_t method) -> std::optional<uint32_t> {
+    for (const MeasuredVariant& one : measured_[method])
+      if (one.is_chosen) return one.variant;
+    return std::nullopt;
+  };
+  const auto add = [&](uint32_t method) {
+    if (!manifest().methods[method].state.empty() && !with_state) with_state = method;
+    const uint32_t like = manifest().methods[method].state.empty() ? method : *with_state;
+    const auto [part, is_new] = parts.emplace(first_of(like), group);
+    if (is_new) part->second.methods.clear(), part->second.matcher.remember(measured_[like]);
+    part->second.methods.push_back(method);
+  };
+  std::ranges::for_each(group.methods, add);
+  const auto has_main = [&](const Group& part) { return std::find(part.methods.begin(), part.methods.end(), main_method()) != part.methods.end(); };
+  std::vector<Group> out;
+  for (const bool is_first : {true, false})
+    for (auto& [variant, part] : parts)
+      if (!part.methods.empty() && has_main(part) == is_first) out.push_back(std::move(part));
+  return out;
+}
+
+std::span<const MeasuredVariant> Model::measured_of(uint32_t method) const {
+  return method < measured_.size() ? std::span<const MeasuredVariant>(measured_[method]) : std::span<const MeasuredVariant>();
 }
 
 Result<Bytes> Model::keep(const std::string& key, Result<VerifiedBytes> bytes) const {

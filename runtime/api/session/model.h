@@ -77,6 +77,10 @@ class Model {
   // Against the devices of a group. A session rejects variants of its own copy.
   const Matcher& matcher_of(uint32_t group) const { return groups_.empty() ? matcher_ : groups_[group].matcher; }
   const FoundDevices* found_devices(uint32_t group) const { return groups_.empty() ? devices_.get() : groups_[group].devices.get(); }  // null: none were asked for
+  // What was measured of a program on this machine; none: nothing was.
+  std::span<const MeasuredVariant> measured_of(uint32_t method) const;
+  // Programs that use the same devices are groups of their own, since another variant was measured to be the fastest for each.
+  bool is_split_by_choices() const { return is_split_by_choices_; }
   // True: the caller named devices, and is to be told where none is used.
   bool wants_device(uint32_t group) const { return groups_.empty() ? wants_device_ : groups_[group].wants_device; }
 
@@ -102,6 +106,8 @@ class Model {
   };
   Result<Bytes> keep(const std::string& key, Result<VerifiedBytes> bytes) const;
   void recall_choices(const std::string& state_folder);  // into the matchers
+  // The programs of a group, by the variant that is to be taken first for each of them.
+  std::vector<Group> split_by_choice(const Group& group) const;
 
   std::unique_ptr<Allocator> allocator_;  // null: the system's memory; of all that follows
   std::unique_ptr<container::Container> container_;
@@ -112,6 +118,8 @@ class Model {
   Matcher matcher_;
   std::vector<Group> groups_;  // none: one of all programs, of the above
   std::vector<uint32_t> all_methods_;
+  std::vector<std::vector<MeasuredVariant>> measured_;  // by method; none: nothing is remembered
+  bool is_split_by_choices_ = false;
   mutable std::mutex mu_;
   mutable std::map<std::string, VerifiedBytes> kept_;  // guarded by mu_
   mutable std::map<uint32_t, std::shared_ptr<exec::DerivedConstants>> derived_;  // by variant; guarded by mu_

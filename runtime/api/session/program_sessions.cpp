@@ -10,6 +10,9 @@ namespace mlc::api {
 Result<std::unique_ptr<ProgramSessions>> ProgramSessions::create(const Model& model, SessionOptions options) {
   auto out = std::make_unique<ProgramSessions>();
   const uint32_t count = model.num_groups();
+  if (count > 1 && options.placement && model.is_split_by_choices())
+    return Status(Code::Usage, "a placement says of each segment where it runs, and mlrun tune measured another variant to be the fastest for each program")
+        .hint("mlrun tune --forget drops what was measured");
   if (count > 1 && options.placement)
     return Status(Code::Usage, "a placement says of each segment where it runs: devices by program are not said beside it");
   const char* const objective = options.objective;

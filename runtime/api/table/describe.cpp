@@ -138,6 +138,8 @@ int choose_for(const MlcModel* m, uint32_t program, const char* variant, const c
   told.variant = r->front();
   told.name = m->model->manifest().variants[told.variant].name.c_str();
   told.device = device ? device->name.c_str() : "";
+  for (const MeasuredVariant& one : m->model->measured_of(program))
+    if (one.variant == told.variant) told.measured_ns = one.ns, told.is_remembered = one.is_chosen;
   return fill(told, out);
 }
 

@@ -247,7 +247,7 @@ Status DeviceRunner::fault_of(const SegmentCall& call, const device::Recording& 
   const device::Fault fault = recording.fault();
   if (fault.code == 0) return ok();
   if (fault.launch >= call.function.body.size()) return Status(call.broken_code, "a kernel failed with fault {}, in no launch", fault.code);
-  return fault_status(static_cast<int32_t>(fault.code), call.function.body[fault.launch], call.broken_code);
+  return fault_status(static_cast<int32_t>(fault.code), call.function, fault.launch, call.broken_code);
 }
 
 Status DeviceRunner::submit(const SegmentCall& call, device::Recording& recording) {

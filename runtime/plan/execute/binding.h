@@ -90,8 +90,9 @@ Status resolve(const Function& f, unsigned workers, uint32_t most_turns, Executo
 void place(const Function& f, Executor::Binding& b, std::byte* arena, std::span<const AlignedBlock> states,
            std::span<const std::byte* const> constants);
 
-// Of a kernel that failed, at an instruction.
-Status fault_status(int32_t fault, const Instr& at, Code broken_code);
+// Of a kernel that failed, at an instruction of the function. Of an index outside of its array the inputs of integers are named that the
+// launch reads.
+Status fault_status(int32_t fault, const Function& function, uint32_t instr, Code broken_code);
 
 // Tells AddressSanitizer that of the arena's memory a run may touch its buffers and nothing between them.
 void expose_buffers(const Function& f, const Executor::Binding& b, const AlignedBlock& arena);

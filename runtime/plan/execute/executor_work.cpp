@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/compose.h"
 #include "base/system/clock.h"
 #include "runtime/memory/poison.h"
 #include "runtime/plan/execute/binding.h"
@@ -34,10 +35,15 @@ std::pair<uint64_t, uint64_t> share_of(uint64_t n, unsigned w, unsigned shares) 
 }  // namespace
 
 // An index or a divisor may come from the values of the inputs; the rest is up to the code.
-Status fault_status(int32_t fault, const Instr& at, Code broken_code) {
+Status fault_status(int32_t fault, const Function& function, uint32_t instr, Code broken_code) {
+  const Instr& at = function.body[instr];
   const bool of_values = fault == MLRUN_FAULT_INDEX || fault == MLRUN_FAULT_DIVISION;
   Status s(of_values ? Code::InputMismatch : broken_code, of_values ? 4005 : 0, "kernel {}{} failed: {} (fault {})", at.kernel,
            at.name.empty() ? "" : " (" + at.name + ")", fault_text(fault), fault);
+  if (fault == MLRUN_FAULT_INDEX)
+    for (const Port& port : function.inputs)
+      if (is_int(port.dtype) && std::find(at.buffers.begin(), at.buffers.end(), port.buffer) != at.buffers.end())
+        s.facts.push_back(compose("it reads input '{}' ({}), whose numbers may be the indices", port.name, name_of(port.dtype)));
   if (of_values) s.facts.push_back("the values of the inputs do not fit the model, or the model's code is wrong");
   return s;
 }
@@ -161,7 +167,7 @@ Status Executor::execute(uint32_t function, Binding& binding) {
     binding.pace.ran(begin, now_ns(), team_.pushed_off_ns());
   }
   MLC_RETURN_IF_ERROR(why_stopped());
-  if (const int32_t fault = run.fault.load(); fault != 0) return fault_status(fault, f.body[run.fault_at.load()], limits_.broken_code);
+  if (const int32_t fault = run.fault.load(); fault != 0) return fault_status(fault, f, run.fault_at.load(), limits_.broken_code);
   if (profiling_) state.profile.end(f, binding, run.workers);
   return ok();
 }

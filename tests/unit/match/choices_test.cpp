@@ -70,12 +70,40 @@ TEST_CASE("a measurement replaces the one before, a fault stays until it is forg
   CHECK(list.measured(root_named(2), here).size() == 2);
 }
 
+TEST_CASE("each program has its own measurements, and those that name none hold for programs without") {
+  const Fingerprints here{std::string(32, 'a'), std::string(32, 'b')};
+  const std::string old = "chosen " + to_hex(root_named(1)) + " " + here.perf + " v 5\n";  // of a version that measured one program for all
+  ChoiceList list = ChoiceList::parse(old);
+  REQUIRE(list.measured(root_named(1), here, "read").size() == 1);
+  CHECK(list.measured(root_named(1), here, "read")[0].is_chosen);
+  const std::vector<RememberedVariant> read = {{"w", 7, true, "read"}, {"v", 9, false, "read"}}, odd = {{"v", 4, true, "a name %"}};
+  list.put_measured(root_named(1), here, read);
+  list.put_measured(root_named(1), here, odd);
+  const ChoiceList again = ChoiceList::parse(list.encode());
+  CHECK(again.encode() == list.encode());
+  CHECK(list.encode().starts_with(old));
+  CHECK(again.measured(root_named(1), here, "read").size() == 2);
+  REQUIRE(again.measured(root_named(1), here, "a name %").size() == 1);
+  CHECK(again.measured(root_named(1), here, "a name %")[0].ns == 4);
+  for (const std::string& program : {std::string(), std::string("other")}) {
+    REQUIRE(again.measured(root_named(1), here, program).size() == 1);
+    CHECK(again.measured(root_named(1), here, program)[0].ns == 5);
+  }
+  const std::vector<RememberedVariant> later = {{"v", 1, true, "read"}};
+  list.put_measured(root_named(1), here, later);
+  CHECK(list.measured(root_named(1), here, "read").size() == 1);
+  CHECK(list.measured(root_named(1), here, "a name %").size() == 1);
+  CHECK(list.forget(root_named(1)));
+  CHECK(list.encode().empty());
+}
+
 TEST_CASE("lines that are none are passed over, and a list has an end") {
   const Fingerprints here{std::string(32, 'a'), std::string(32, 'b')};
   ChoiceList list;
   list.put_fault(root_named(1), here, "v", "memory fault");
   const std::string good = list.encode();
   for (const std::string& bad : std::vector<std::string>{"", "\n", "fault", "fault a b c d", "chosen " + std::string(64, '0') + " " + std::string(32, 'a') + " v 1x", "chosen " + std::string(64, '0') + " " + std::string(32, 'a') + " v",
+                                "chosen " + std::string(64, '0') + " " + std::string(32, 'a') + " v 1 ", "chosen " + std::string(64, '0') + " " + std::string(32, 'a') + " v 1 p q",
                                 "chosen " + std::string(64, '0') + " " + std::string(32, 'a') + " %4 1", "odd " + std::string(64, '0') + " " + std::string(32, 'a') + " v 1", "fault " + std::string(64, '0') + " " + std::string(32, 'a') + " v \x01"})
     CHECK(ChoiceList::parse(bad + "\n" + good + bad).encode() == good);
   for (uint64_t i = 0; i < 5000; ++i) list.put_fault(root_named(static_cast<char>(i)), here, "v" + std::to_string(i), "memory fault");
@@ -90,7 +118,8 @@ TEST_CASE("a choice orders what fits, a fault takes it out and is told, and name
   const Fingerprints here = fingerprints(record, {});
   const auto order = [&](const ChoiceList& list, std::vector<std::string>& notes) {
     Matcher matcher(record, all);
-    apply_choices(list, root_named(1), here, all, matcher, notes);
+    apply_faults(list, root_named(1), here, all, matcher, notes);
+    matcher.remember(measured_of(list, root_named(1), here, all, matcher, "main"));
     std::string text;
     const auto candidates = matcher.candidates({}, {});
     for (const uint32_t i : *candidates) text += all[i].name + " ";

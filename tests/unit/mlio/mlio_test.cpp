@@ -526,6 +526,32 @@ const float kSound[] = {1, 2, 3, 4, 5};
 
 }  // namespace
 
+TEST_CASE("A sound that is decoded already is given as samples at the rate that the input says") {
+  MlcModel m = windows();
+  MlioPipeline* pipeline = nullptr;
+  MlioError* error = nullptr;
+  REQUIRE_MESSAGE(mlio().open(&fake(), &m, nullptr, &pipeline, &error) == MLC_OK, mlio().error_text(error));
+  auto input = sized<MlioInput>();
+  REQUIRE(mlio().input(pipeline, 0, &input) == MLC_OK);
+  CHECK((input.rate == 100 && input.is_array == 0));
+  int16_t pcm[] = {16384, 9, -32768, 9};
+  const int64_t shape[2] = {2, 2};
+  MlcTensor samples = mlc_tensor(pcm, MLC_I16, 2, shape);
+  MlioGiven given{};
+  given.tensor = &samples;
+  MlcSession session;
+  MlioAnswers* answers = nullptr;
+  REQUIRE_MESSAGE(mlio().run(pipeline, &session, nullptr, &given, 1, &answers, &error) == MLC_OK, mlio().error_text(error));
+  CHECK(session.values == std::vector<float>{0, 0.5F, -1});  // with the sample in front of the chunk
+  mlio().answers_release(answers);
+  int32_t wide[] = {1, 2};
+  samples = mlc_tensor(wide, MLC_I32, 1, shape);
+  CHECK(mlio().run(pipeline, &session, nullptr, &given, 1, &answers, &error) == MLC_INPUT_MISMATCH);
+  CHECK(mlio().error_number(error) == 4001);
+  mlio().error_release(error);
+  mlio().release(pipeline);
+}
+
 TEST_CASE("A sound in pieces of any size gives the same chunks, behind a failure too, and again after a reset") {
   MlcModel m = windows();
   MlioPipeline* pipeline = nullptr;

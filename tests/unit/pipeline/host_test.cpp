@@ -211,6 +211,82 @@ TEST_CASE("a picture may be given as its decoder would give it, and as nothing e
   CHECK(!before(DType::F32, {40, 30, 1}).ok());
 }
 
+TEST_CASE("the samples of a sound may be given in place of its file, and become what the file becomes") {
+  const auto host_of = [](const std::string& channels) {
+    auto parsed = parse(R"({"mlc_pipeline":1,"inputs":{"speech":{"accept":["audio/wav"]}},"steps":[{"op":"decode_audio","in":"speech","channels":")" + channels +
+                            R"(","rate":100,"out":"x"},{"op":"run","program":"main","in":{"x":"x"},"out":{"y":"y"}}],"outputs":["y"]})",
+                        "p.json");
+    REQUIRE_MESSAGE(parsed.ok(), parsed.status().text());
+    auto host = HostPipeline::create(parsed->pipelines[0], [](std::string_view) -> Result<Bytes> { return Bytes(); });
+    REQUIRE(host.ok());
+    return std::move(*host);
+  };
+  const std::vector<int16_t> pcm = {-32768, 32767, 1, -1, 12345, 77};
+  const auto array_of = [&](DType dtype, std::vector<int64_t> shape) {
+    auto t = HostTensor::zeros(dtype, std::move(shape));
+    REQUIRE(t.ok());
+    for (size_t i = 0; i < pcm.size() && t->elements() == 6; ++i) {
+      if (dtype == DType::I16) t->as<int16_t>()[i] = pcm[i];
+      if (dtype == DType::F32) t->as<float>()[i] = static_cast<float>(pcm[i]) / 32768;
+      if (dtype == DType::F64) t->as<double>()[i] = pcm[i] / 32768.0;
+    }
+    return std::move(*t);
+  };
+  const auto of = [](const HostPipeline& host, HostTensor array, const io::DecodeLimits& limits = {}) {
+    std::vector<GivenInput> given(1);
+    given[0].tensor = std::move(array);
+    return host.before(std::move(given), limits);
+  };
+  for (const std::string channels : {"first", "mean", "keep"})
+    for (const int64_t count : {1, 2, 3}) {
+      CAPTURE(channels);
+      CAPTURE(count);
+      const HostPipeline host = host_of(channels);
+      CHECK(host.rate_of("speech") == 100u);
+      CHECK(!host.rate_of("other"));
+      auto file = io::wav_header(12, count, 100);
+      REQUIRE(file.ok());
+      const auto* bytes = reinterpret_cast<const std::byte*>(pcm.data());
+      file->insert(file->end(), bytes, bytes + 12);
+      std::vector<GivenInput> given(1);
+      given[0].file = *file;
+      const auto want = host.before(std::move(given));
+      REQUIRE_MESSAGE(want.ok(), want.status().text());
+      const auto samples = (*want)[0].tensor.as<float>();
+      std::vector<std::vector<int64_t>> shapes = {{6 / count, count}};
+      if (count == 1) shapes.push_back({6});
+      for (const DType dtype : {DType::I16, DType::F32, DType::F64})
+        for (const auto& shape : shapes) {
+          const auto found = of(host, array_of(dtype, shape));
+          REQUIRE_MESSAGE(found.ok(), found.status().text());
+          CHECK((*found)[0].name == "x");
+          CHECK((*found)[0].tensor.shape == (*want)[0].tensor.shape);
+          CHECK(std::ranges::equal((*found)[0].tensor.as<float>(), samples));
+        }
+    }
+  const HostPipeline host = host_of("first");
+  HostTensor no_number = array_of(DType::F32, {6});
+  no_number.as<float>()[2] = std::nanf("");
+  const auto kept = of(host, std::move(no_number));
+  REQUIRE(kept.ok());
+  CHECK(std::isnan((*kept)[0].tensor.as<float>()[2]));
+  const auto none = of(host, array_of(DType::F32, {0}));
+  REQUIRE(none.ok());
+  CHECK((*none)[0].tensor.shape == std::vector<int64_t>{0});
+  const std::vector<std::pair<DType, std::vector<int64_t>>> refused = {
+      {DType::I32, {6}}, {DType::U8, {6}}, {DType::F16, {6}}, {DType::F32, {}}, {DType::F32, {1, 6, 1}}, {DType::F32, {6, 0}}, {DType::F32, {2, 65}}};
+  for (const auto& [dtype, shape] : refused) {
+    const auto wrong = of(host, array_of(dtype, shape));
+    REQUIRE(!wrong.ok());
+    CHECK(wrong.status().number == 4001);
+    CHECK(wrong.status().facts[0] == "speech   found " + type_text(dtype, shape) +
+                                         ", expected audio/wav, or samples, f32, f64 or i16: [samples] or [samples,channels] with at most 64 channels");
+  }
+  const auto large = of(host, array_of(DType::F32, {1000}), {.memory = 100, .all = true});
+  REQUIRE(!large.ok());
+  CHECK(large.status().code == Code::Resource);
+}
+
 TEST_CASE("decoders of a pipeline keep to the limit that they are given") {
   HostPipeline host = example(mlc::testing::source_path("examples/digits"));
   const auto file = io::read_file(mlc::testing::source_path("examples/digits/images/plain_7.png"));
