@@ -347,7 +347,7 @@ typedef struct MlcSessionOptions {
   uint32_t size;
   const char* variant;       /* exactly this one; null: the best that fits */
   const char* require;       /* "native", or a variant, target or family; null: anything */
-  uint32_t threads;          /* that work on a run, the caller's among them; 0: all of the pool; never more than these */
+  uint32_t threads;          /* that work on a run, with the caller's; 0: all of `pool`, or as `mlrun probe` says; at most the pool's */
   int32_t pin_caller;        /* where the pool's threads stay on a CPU of their own, those that call `run` do, too */
   int32_t profile;           /* measure every instruction */
   /* Of each run, on the clock: beyond it the run ends with MLC_CANCELLED and E6004. 0: 1.5 s for the untrusted, none for

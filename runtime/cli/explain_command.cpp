@@ -26,9 +26,12 @@ std::string head(std::string_view title) { return padded(title, 10); }
 
 std::string host_lines(const probe::Record& r, unsigned threads) {
   const char* pages = r.code_pages == CodePages::Anonymous ? "S1" : r.code_pages == CodePages::SealedFd ? "S2" : "none";
+  const std::string asked =
+      threads > 0 ? "asked for: " + std::to_string(threads) + "; by default " + std::to_string(r.topology.workers) + ": " : std::string();
   return in_lines(head("host"), std::string(name_of(r.machine)) + ", " + printable(r.os_release) + ", page " +
                                     std::to_string(r.page_size) + ", code pages " + pages) +
-         in_lines(head("workers"), std::to_string(probe::workers_for(r.topology, threads)) + " (" + r.topology.workers_reason + ")");
+         in_lines(head("workers"), std::to_string(probe::workers_for(r.topology, threads)) + " (" +
+                                       asked + probe::workers_reason(r.topology) + ")");
 }
 
 std::string trust_lines(const OpenModel& model) {
@@ -177,7 +180,7 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
                  {"copied", copied},
                  {"chosen", stages.variants.empty() ? Json() : together && !stages.json.empty() ? stages.json.items().front()["variant"] : Json(variant_at(model, chosen).name)},
                  {"workers", probe::workers_for(host.topology, o.variant.threads)},
-                 {"workers_reason", host.topology.workers_reason},
+                 {"workers_reason", probe::workers_reason(host.topology)},
                  {"devices", std::move(devices)},
                  {"variants", std::move(variants)}};
   report.text += program_lines(stages.programs) + stages.text;

@@ -108,7 +108,7 @@ void add_variant_options(const Command& command, VariantOptions& o) {
   command.add_option("--objective", o.objective, "several devices together, for latency, throughput of several sessions, or memory: as few as hold the model")
       .one_of({"latency", "memory", "throughput"});
   command.add_option("--place", o.place, "which of several devices runs which segment: main.3=gpu0,main.4=cpu");
-  command.add_option("--threads", o.threads, "at most this many workers").within(1, 65536);
+  command.add_option("--threads", o.threads, "at most this many workers; default: as mlrun probe says").within(1, 65536);
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/compose.h"
 #include "runtime/probe/text.h"
 
 namespace mlc::probe {
@@ -10,7 +11,7 @@ namespace {
 
 struct Mount {
   bool v2 = false;
-  std::string root, point, options;
+  std::string_view root, point, options;  // of the text, escaped
 };
 
 // mountinfo writes blanks, tabs and backslashes as three octal digits.
@@ -28,9 +29,9 @@ std::string unescaped(std::string_view s) {
   return out;
 }
 
+// The next mount of control groups, whose line and all before it are cut off `text`; without a point if there is none.
 // "36 35 98:0 /root /point rw,noatime shared:1 - cgroup2 none rw,..."
-std::vector<Mount> cgroup_mounts(std::string_view text) {
-  std::vector<Mount> mounts;
+Mount next_mount(std::string_view& text) {
   while (!text.empty()) {
     std::string_view line = next_field(text, '\n');
     const size_t dash = line.find(" - ");
@@ -42,32 +43,15 @@ std::vector<Mount> cgroup_mounts(std::string_view text) {
     std::string_view head = line.substr(0, dash);
     for (int skip = 0; skip < 3; ++skip) next_field(head, ' ');
     const std::string_view root = next_field(head, ' '), point = next_field(head, ' ');
-    mounts.push_back({type == "cgroup2", unescaped(root), unescaped(point), std::string(trimmed(tail))});
+    if (!point.empty()) return {type == "cgroup2", root, point, trimmed(tail)};
   }
-  return mounts;
+  return {};
 }
 
 bool has_word(std::string_view list, std::string_view word) {
   while (!list.empty())
     if (next_field(list, ',') == word) return true;
   return false;
-}
-
-// The directories from our group up to the mount point, nearest first.
-std::vector<std::string> ancestors(const Mount& mount, std::string_view path) {
-  // A path outside the mount's root or the namespace ("/..") cannot be followed: only the mount point is readable.
-  if (mount.root != "/" && path.substr(0, mount.root.size()) == mount.root) path.remove_prefix(mount.root.size());
-  if (path.find("..") != std::string_view::npos) path = {};
-  std::vector<std::string> out;
-  std::string rel(path);
-  while (!rel.empty() && rel.back() == '/') rel.pop_back();
-  while (!rel.empty()) {
-    out.push_back(mount.point + rel);
-    const size_t cut = rel.rfind('/');
-    rel.resize(cut == std::string::npos ? 0 : cut);
-  }
-  out.push_back(mount.point);
-  return out;
 }
 
 void lower(std::optional<double>& least, double v) { least = least ? std::min(*least, v) : v; }
@@ -94,22 +78,34 @@ void read_memory(const Sources& s, const Mount& m, const std::string& dir, Cgrou
   lower(out.memory_free_bytes, static_cast<uint64_t>(used >= 0 ? std::max<int64_t>(0, *limit - used) : *limit));
 }
 
-// The kernel already intersects an effective set with the ancestors' sets, so the nearest readable one decides.
-void read_cpuset(const Sources& s, const Mount& m, const std::vector<std::string>& dirs, CgroupLimits& out) {
-  for (const std::string& dir : dirs) {
-    auto text = read_in(s, dir, m.v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus");
-    if (!text && !m.v2) text = read_in(s, dir, "/cpuset.cpus");
-    if (!text) continue;
-    auto cpus = parse_cpu_list(*text);
-    if (!cpus || cpus->empty()) continue;
-    if (!out.cpus) {
-      out.cpus = std::move(cpus);
-    } else {
-      std::vector<int> both;
-      std::set_intersection(out.cpus->begin(), out.cpus->end(), cpus->begin(), cpus->end(), std::back_inserter(both));
-      out.cpus = std::move(both);
-    }
-    return;
+// Whether there is one.
+bool read_cpuset(const Sources& s, const Mount& m, const std::string& dir, CgroupLimits& out) {
+  std::vector<int> cpus = cpus_in(s, dir, m.v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus");
+  if (cpus.empty() && !m.v2) cpus = cpus_in(s, dir, "/cpuset.cpus");
+  if (cpus.empty()) return false;
+  out.cpus = out.cpus.empty() ? std::move(cpus) : in_both(out.cpus, cpus);
+  return true;
+}
+
+// What a group on this mount limits, and all its ancestors up to the mount point. False: the mount has none of what we ask.
+bool read_group(const Sources& s, const Mount& m, std::string_view controllers, std::string_view path, CgroupLimits& out) {
+  const auto takes = [&](std::string_view c) { return m.v2 || (has_word(controllers, c) && has_word(m.options, c)); };
+  const bool cpu = takes("cpu"), memory = takes("memory");
+  bool cpuset = takes("cpuset");
+  if (!cpu && !cpuset && !memory) return false;
+  // A path outside the mount's root or the namespace ("/..") cannot be followed: only the mount point is readable.
+  const std::string root = unescaped(m.root);
+  if (root != "/" && path.substr(0, root.size()) == root) path.remove_prefix(root.size());
+  if (path.find("..") != std::string_view::npos) path = {};
+  while (!path.empty() && path.back() == '/') path.remove_suffix(1);
+  for (const std::string point = unescaped(m.point);;) {
+    const std::string dir = compose("{}{}", point, path);
+    if (cpu) read_quota(s, m, dir, out);
+    if (memory) read_memory(s, m, dir, out);
+    // The kernel already intersects an effective set with the ancestors' sets, so the nearest readable one decides.
+    if (cpuset && read_cpuset(s, m, dir, out)) cpuset = false;
+    if (path.empty()) return true;
+    path = path.substr(0, path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/'));
   }
 }
 
@@ -119,7 +115,6 @@ CgroupLimits read_cgroup_limits(const Sources& s) {
   CgroupLimits out;
   const auto groups = s.read_file("/proc/self/cgroup"), mountinfo = s.read_file("/proc/self/mountinfo");
   if (!groups || !mountinfo) return out;
-  const std::vector<Mount> mounts = cgroup_mounts(*mountinfo);
   std::string_view text = *groups;
   while (!text.empty()) {
     // "0::/path" (v2) or "4:cpu,cpuacct:/path" (v1)
@@ -127,17 +122,9 @@ CgroupLimits read_cgroup_limits(const Sources& s) {
     const std::string_view number = next_field(line, ':'), controllers = next_field(line, ':'), path = line;
     if (path.empty()) continue;
     const bool v2 = number == "0" && controllers.empty();
-    for (const Mount& m : mounts) {
-      if (m.v2 != v2) continue;
-      const auto takes = [&](std::string_view c) { return v2 || (has_word(controllers, c) && has_word(m.options, c)); };
-      const bool cpu = takes("cpu"), cpuset = takes("cpuset"), memory = takes("memory");
-      if (!cpu && !cpuset && !memory) continue;
-      const std::vector<std::string> dirs = ancestors(m, path);
-      for (const std::string& dir : dirs) {
-        if (cpu) read_quota(s, m, dir, out);
-        if (memory) read_memory(s, m, dir, out);
-      }
-      if (cpuset) read_cpuset(s, m, dirs, out);
+    std::string_view mounts = *mountinfo;
+    for (Mount m = next_mount(mounts); !m.point.empty(); m = next_mount(mounts)) {
+      if (m.v2 != v2 || !read_group(s, m, controllers, path, out)) continue;
       break;  // further mounts of the same hierarchy show the same files
     }
   }

@@ -12,7 +12,7 @@ namespace mlc::probe {
 
 struct CgroupLimits {
   std::optional<double> quota_cpus;             // run time per period; none: no limit anywhere
-  std::optional<std::vector<int>> cpus;         // effective cpuset; none: not known
+  std::vector<int> cpus;                        // effective cpuset; empty: not known
   std::optional<uint64_t> memory_limit_bytes;   // least limit
   std::optional<uint64_t> memory_free_bytes;    // least of limit - current
 };

@@ -38,12 +38,15 @@ FeatureAnswer vector_length(const Sources& s, int option, const char* name) {
 
 }  // namespace
 
+std::vector<std::string> raw_a64(const Sources& s) {
+  char line[80];
+  std::snprintf(line, sizeof line, "hwcap %llx hwcap2 %llx", static_cast<unsigned long long>(s.auxv(kA64Hwcap).value_or(0)),
+                static_cast<unsigned long long>(s.auxv(kA64Hwcap2).value_or(0)));
+  return {line};
+}
+
 void probe_a64(const Sources& s, Record& record) {
   const auto hwcap = s.auxv(kA64Hwcap), hwcap2 = s.auxv(kA64Hwcap2);
-  char line[80];
-  std::snprintf(line, sizeof line, "hwcap %llx hwcap2 %llx", static_cast<unsigned long long>(hwcap.value_or(0)),
-                static_cast<unsigned long long>(hwcap2.value_or(0)));
-  record.raw.push_back(line);
   for (const A64Row& row : kA64Rows) {
     const std::string mechanism(kFeatures[feature_index(row.feature)].mechanism);
     if ((row.hwcap && !hwcap) || (row.hwcap2 && !hwcap2)) {

@@ -41,17 +41,21 @@ void check_vector(const Sources& s, bool is_by_letter, FeatureAnswer& v) {
 
 }  // namespace
 
-void probe_rv(const Sources& s, Record& record) {
+std::vector<std::string> raw_rv(const Sources& s, const std::vector<int>& cpus) {
   HwprobePair pairs[2] = {{kKeyBaseBehavior, 0}, {kKeyImaExt0, 0}};
-  const int error = s.hwprobe(pairs, record.topology.allowed_cpus);
-  const auto hwcap = s.auxv(kRvHwcap);
+  const int error = s.hwprobe(pairs, cpus);
   char line[112];
   std::snprintf(line, sizeof line, "hwprobe errno %d, %lld=%llx %lld=%llx, hwcap %llx", error,
                 static_cast<long long>(pairs[0].key), static_cast<unsigned long long>(pairs[0].value),
                 static_cast<long long>(pairs[1].key), static_cast<unsigned long long>(pairs[1].value),
-                static_cast<unsigned long long>(hwcap.value_or(0)));
-  record.raw.push_back(line);
+                static_cast<unsigned long long>(s.auxv(kRvHwcap).value_or(0)));
+  return {line};
+}
 
+void probe_rv(const Sources& s, Record& record) {
+  HwprobePair pairs[2] = {{kKeyBaseBehavior, 0}, {kKeyImaExt0, 0}};
+  const int error = s.hwprobe(pairs, record.topology.allowed_cpus);
+  const auto hwcap = s.auxv(kRvHwcap);
   for (const RvRow& row : kRvRows) {
     FeatureAnswer& out = record[row.feature];
     const HwprobePair& pair = pairs[row.key == 3 ? 0 : 1];

@@ -147,31 +147,31 @@ std::string brand_of(const Sources& s, const Leaves& leaves) {
   return brand;
 }
 
-void add_raw(Record& record, const char* name, const CpuidRegs& r) {
+std::string raw_line(const char* name, const CpuidRegs& r) {
   char line[96];
   std::snprintf(line, sizeof line, "cpuid %s %08x %08x %08x %08x", name, r.eax, r.ebx, r.ecx, r.edx);
-  record.raw.push_back(line);
+  return line;
 }
 
+bool has_osxsave(const Leaves& leaves) { return leaves.max_basic >= 1 && (leaves.l1.ecx & bit(27)) != 0; }
+
 }  // namespace
+
+std::vector<std::string> raw_x86(const Sources& s) {
+  const Leaves first = read_leaves(s, -1);
+  const bool osxsave = has_osxsave(first);
+  char line[48];
+  std::snprintf(line, sizeof line, "xcr0 %llx%s", static_cast<unsigned long long>(osxsave ? s.xgetbv0() : 0), osxsave ? "" : " (osxsave 0)");
+  return {raw_line("0", first.l0), raw_line("1", first.l1), raw_line("7.0", first.l7), raw_line("7.1", first.l71), raw_line("80000001", first.e1), line};
+}
 
 void probe_x86(const Sources& s, Record& record) {
   const Leaves first = read_leaves(s, -1);
   std::optional<uint64_t> xcr0;
-  const bool osxsave = first.max_basic >= 1 && (first.l1.ecx & bit(27));
-  if (osxsave) xcr0 = s.xgetbv0();
+  if (has_osxsave(first)) xcr0 = s.xgetbv0();
 
   record.cpu_vendor = vendor_of(first.l0);
   record.cpu_model = brand_of(s, first);
-  add_raw(record, "0", first.l0);
-  add_raw(record, "1", first.l1);
-  add_raw(record, "7.0", first.l7);
-  add_raw(record, "7.1", first.l71);
-  add_raw(record, "80000001", first.e1);
-  char line[48];
-  std::snprintf(line, sizeof line, "xcr0 %llx%s", static_cast<unsigned long long>(xcr0.value_or(0)),
-                osxsave ? "" : " (osxsave 0)");
-  record.raw.push_back(line);
 
   for (const X86Row& row : kX86Rows) record[row.feature] = answer_of(row, first, xcr0);
 

@@ -68,6 +68,16 @@ Record run(const Sources& s, CpuPart cpu) {
   return record;
 }
 
+std::vector<std::string> probe_raw(const Sources& s, const Topology& t) {
+  switch (s.machine()) {
+    case Machine::X86_64: return raw_x86(s);
+    case Machine::AArch64: return raw_a64(s);
+    case Machine::RiscV64: return raw_rv(s, t.allowed_cpus);
+    case Machine::None: break;
+  }
+  return {};
+}
+
 namespace {
 
 std::atomic<bool> host_is_known = false;

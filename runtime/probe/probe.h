@@ -23,15 +23,23 @@ const Record& host();
 void probe_x86(const Sources& sources, Record& record);
 void probe_a64(const Sources& sources, Record& record);
 void probe_rv(const Sources& sources, Record& record);
-// Allowed CPUs, cores, quota and memory limits, and from them the number of workers.
+// Allowed CPUs, cores, those that runs have by default, quota and memory limits, and from them the number of workers.
 void probe_topology(const Sources& sources, Record& record);
+// What the processor and the kernel said, as text: leaves, hwcaps, hwprobe pairs. For people, as is the layout below; no session waits for it.
+std::vector<std::string> probe_raw(const Sources& sources, const Topology& topology);
+std::vector<std::string> raw_x86(const Sources& sources);
+std::vector<std::string> raw_a64(const Sources& sources);
+std::vector<std::string> raw_rv(const Sources& sources, const std::vector<int>& cpus);
 // Of the CPUs of that topology.
 Layout probe_layout(const Sources& sources, const Topology& topology);
 
 // Asks the OS to let this process use AMX tile data; errno or 0. The matcher calls it for a variant that it admits.
 int request_amx();
 
-// Workers for this record when at most `wanted` are asked for (0: no wish), with the reason.
+// Workers for this record when `wanted` are asked for: no more than physical cores and than the quota. 0 is no wish: those of the fast
+// cores of one NUMA node.
 unsigned workers_for(const Topology& topology, unsigned wanted);
+// Why it has so many workers by default, for people: "the 8 fast cores of 24 (16 slow ones are left out), no quota". libmlrt has no part of it.
+std::string workers_reason(const Topology& topology);
 
 }  // namespace mlc::probe

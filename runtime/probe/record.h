@@ -44,11 +44,16 @@ struct Cache {
 struct Topology {
   std::vector<int> allowed_cpus;        // affinity mask ∩ effective cpuset, ascending
   std::vector<unsigned> core_of;        // for each of them: its physical core, an index of worker_cpus
-  std::vector<int> worker_cpus;         // one CPU per physical core, in the order workers are pinned
-  unsigned cores = 1;
+  std::vector<int> worker_cpus;         // one CPU per physical core: those that runs have by default, slow ones, far ones
+  unsigned cores = 1;                   // physical ones with an allowed CPU
+  unsigned slow_cores = 0;              // of them left out by default: with them equal shares would take longer
+  unsigned far_cores = 0;               // likewise: of another NUMA node than the others
   std::optional<double> quota_cpus;     // CPUs' worth of run time, the least of all ancestors; none = no limit
-  unsigned workers = 1;                 // max(1, min(cores, floor(quota)))
-  std::string workers_reason;
+  unsigned workers = 1;                 // by default: max(1, min(near_cores(), floor(quota)))
+  std::string recorded_reason;          // why so many, of a record that was read from a file; else `workers_reason` says it
+
+  // Those that runs have by default, as far as the quota goes; at least 1.
+  unsigned near_cores() const { return cores - slow_cores - far_cores; }
 };
 
 // What people and measurements want to know beside that. No part of a record: it takes dozens of files, and no session waits for it.
@@ -75,7 +80,6 @@ struct Record {
   CodePages code_pages = CodePages::None;
   std::string code_pages_note;                      // why a strategy was refused
   std::array<FeatureAnswer, kNumFeatures> features; // indexed like kFeatures
-  std::vector<std::string> raw;                     // leaves, hwcaps, hwprobe pairs as text
   Topology topology;
   Memory memory;
   std::vector<std::string> errors;                  // "stage: sentence"

@@ -48,7 +48,8 @@ class Sources {
   virtual uint64_t most_vector_bytes() const = 0;
 
   // Linux.
-  virtual CallResult affinity(std::vector<int>& cpus) const = 0;
+  virtual CallResult affinity(std::vector<int>& cpus) const = 0;  // ascending
+  virtual int current_cpu() const = 0;               // that the calling thread runs on; below 0: not known
   virtual std::optional<std::string> read_file(const std::string& absolute_path) const = 0;  // at most 1 MiB
   virtual uint64_t page_size() const = 0;
   virtual std::string os_release() const = 0;

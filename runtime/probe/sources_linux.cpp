@@ -74,6 +74,7 @@ class LinuxSources final : public Sources {
       if (CPU_ISSET_S(static_cast<size_t>(c), set.size, set.set)) cpus.push_back(c);
     return {};
   }
+  int current_cpu() const override { return sched_getcpu(); }
   std::optional<std::string> read_file(const std::string& path) const override {
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) return std::nullopt;

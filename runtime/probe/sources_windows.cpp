@@ -65,12 +65,21 @@ class WindowsSources final : public Sources {
       files_["/proc/meminfo"] = compose("MemTotal: {} kB\nMemAvailable: {} kB\n", memory.ullTotalPhys >> 10, memory.ullAvailPhys >> 10);
     int64_t package = 0;
     unsigned nodes = 0;
-    for_each_record(RelationProcessorCore, [&](const auto& r) { put(r.Processor.GroupMask[0], "/topology/core_cpus_list", list_of(r.Processor.GroupMask[0].Mask)); });
+    // By efficiency class, the higher the faster: the byte behind Flags, which headers of mingw-w64 have no name for.
+    std::map<BYTE, KAFFINITY> classes;
+    for_each_record(RelationProcessorCore, [&](const auto& r) {
+      put(r.Processor.GroupMask[0], "/topology/core_cpus_list", list_of(r.Processor.GroupMask[0].Mask));
+      classes[reinterpret_cast<const BYTE*>(&r.Processor)[1]] |= r.Processor.GroupMask[0].Mask;
+    });
+    if (classes.size() > 1) files_["/sys/devices/cpu_core/cpus"] = list_of(classes.rbegin()->second);
     for_each_record(RelationProcessorPackage, [&](const auto& r) {
       put(r.Processor.GroupMask[0], "/topology/physical_package_id", std::to_string(package));
       ++package;
     });
-    for_each_record(RelationNumaNode, [&](const auto&) { ++nodes; });
+    for_each_record(RelationNumaNode, [&](const auto& r) {
+      files_[compose("/sys/devices/system/node/node{}/cpulist", nodes)] = list_of(r.NumaNode.GroupMask.Mask);
+      ++nodes;
+    });
     if (nodes > 0) files_["/sys/devices/system/node/online"] = compose("0-{}", nodes - 1);
     for_each_record(RelationCache, [&](const auto& r) { put_cache(r.Cache); });
   }
@@ -103,6 +112,7 @@ class WindowsSources final : public Sources {
       if ((own >> c & 1) != 0) cpus.push_back(c);
     return {};
   }
+  int current_cpu() const override { return static_cast<int>(GetCurrentProcessorNumber()); }
   std::optional<std::string> read_file(const std::string& path) const override {
     const auto found = files_.find(path);
     return found == files_.end() ? std::nullopt : std::optional(found->second);

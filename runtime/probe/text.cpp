@@ -1,6 +1,8 @@
 #include "runtime/probe/text.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "base/compose.h"
 
@@ -27,18 +29,25 @@ std::string_view next_field(std::string_view& rest, char separator) {
   return field;
 }
 
-std::optional<std::vector<int>> parse_cpu_list(std::string_view s) {
+std::vector<int> parse_cpu_list(std::string_view s) {
   std::vector<int> cpus;
+  int64_t next = 0;
   s = trimmed(s);
   while (!s.empty()) {
     std::string_view part = next_field(s, ',');
     const size_t dash = part.find('-');
     const auto first = parse_int(part.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : parse_int(part.substr(dash + 1));
-    if (!first || !last || *first < 0 || *last < *first || *last >= 65536) return std::nullopt;
-    for (int64_t c = *first; c <= *last; ++c) cpus.push_back(static_cast<int>(c));
+    if (!first || !last || *first < next || *last < *first || *last >= 65536) return {};
+    for (next = *first; next <= *last; ++next) cpus.push_back(static_cast<int>(next));
   }
   return cpus;
+}
+
+std::vector<int> in_both(const std::vector<int>& a, const std::vector<int>& b) {
+  std::vector<int> both;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  return both;
 }
 
 std::optional<uint64_t> parse_size(std::string_view s) {
@@ -57,6 +66,11 @@ std::string cpu_dir(int cpu) { return compose("/sys/devices/system/cpu/cpu{}", c
 
 std::optional<std::string> read_in(const Sources& s, const std::string& folder, const char* file) {
   return s.read_file(folder + file);
+}
+
+std::vector<int> cpus_in(const Sources& s, const std::string& folder, const char* file) {
+  const auto text = read_in(s, folder, file);
+  return text ? parse_cpu_list(*text) : std::vector<int>();
 }
 
 std::optional<int64_t> int_in(const Sources& s, const std::string& folder, const char* file) {

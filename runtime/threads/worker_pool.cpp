@@ -59,9 +59,9 @@ void WorkerPool::Leave::operator()(WorkerPool*) const {
 }
 
 WorkerPool::WorkerPool(const PoolOptions& options)
-    : cpus_(options.cpus), seats_(options.seats.size() < options.workers ? std::vector<int>() : options.seats),
-      pin_(options.pin), crowd_(static_cast<int32_t>(options.workers)), slots_(options.workers), free_(options.workers),
-      runners_(options.workers, cpus_) {
+    : cpus_(options.cpus), near_cpus_(options.near_cpus), seats_(options.seats.size() < options.workers ? std::vector<int>() : options.seats),
+      near_workers_(options.near_workers), pin_(options.pin), crowd_(static_cast<int32_t>(options.workers)), slots_(options.workers),
+      free_(options.workers), runners_(options.workers, cpus_) {
   for (Slot& slot : slots_) slot.pool = this;
 }
 
@@ -210,7 +210,7 @@ void WorkerPool::wait_for_turn(Slot& slot, uint32_t turn) {
 }
 
 void WorkerPool::work(Slot& slot) {
-  stay_on(cpus_);
+  stay_on(cpus_of(slot));
   bool pinned = false;
   Seat seat;
   for (uint32_t turn = slot.first_turn;;) {
@@ -222,7 +222,7 @@ void WorkerPool::work(Slot& slot) {
     Team& team = *slot.team;
     if (const bool pins = may_stay(seat) && team.is_pinned_; pinned != pins) {
       pinned = pins;
-      stay_on(pinned ? std::span(&seat_of(slot), 1) : std::span(cpus_));
+      stay_on(pinned ? std::span(&seat_of(slot), 1) : std::span(cpus_of(slot)));
     }
     // When the last one has arrived, or has left an offer, the caller goes on and the team may be gone: what is touched then is
     // the pool's.

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -33,6 +34,10 @@ struct PoolOptions {
   std::vector<int> cpus;   // where its threads may run; empty: where the thread may that first needs them
   std::vector<int> seats;  // a CPU for each worker, where it stays if it is pinned; fewer than workers: none is pinned
   bool pin = false;        // pin every worker; else only those of teams of all workers with pin_caller
+  // The first so many threads run on these of `cpus` only (fast cores of one NUMA node); later ones, which work where more is asked for, on
+  // all of them.
+  size_t near_workers = 0;
+  std::vector<int> near_cpus;
 };
 
 class WorkerPool {
@@ -103,7 +108,9 @@ class WorkerPool {
   void wait_for_turn(Slot& slot, uint32_t turn);
   Status start_thread(Slot& slot);
   bool may_stay(Seat& seat);  // the calling thread; looks whether it was pushed off, whether its team is pinned or not
-  const int& seat_of(const Slot& slot) const { return seats_[static_cast<size_t>(&slot - slots_.data())]; }
+  size_t number_of(const Slot& slot) const { return static_cast<size_t>(&slot - slots_.data()); }
+  const int& seat_of(const Slot& slot) const { return seats_[number_of(slot)]; }
+  const std::vector<int>& cpus_of(const Slot& slot) const { return number_of(slot) < near_workers_ ? near_cpus_ : cpus_; }
   static void* thread_main(void* slot);
   void work(Slot& slot);
 
@@ -113,7 +120,8 @@ class WorkerPool {
   static void after_fork_in_child();
   void forget_threads();
 
-  const std::vector<int> cpus_, seats_;
+  const std::vector<int> cpus_, near_cpus_, seats_;
+  const size_t near_workers_;
   const bool pin_;
   WorkerPool* next_pool_ = nullptr;  // guarded by the lock of the list
   Crowd crowd_;

@@ -24,6 +24,7 @@ struct FakeSources : probe::Sources {
   uint64_t vlenb = 0;
   bool is_draft_vector = false;
   std::vector<int> cpus{0};
+  int here = 0;  // the CPU of the thread that asks
   std::map<std::string, std::string> files;
   uint64_t pages = 4096;
   std::map<CodePages, std::string> code_refusals;
@@ -62,6 +63,7 @@ struct FakeSources : probe::Sources {
     out = cpus;
     return {};
   }
+  int current_cpu() const override { return here; }
   std::optional<std::string> read_file(const std::string& path) const override {
     auto i = files.find(path);
     return i == files.end() ? std::nullopt : std::optional(i->second);

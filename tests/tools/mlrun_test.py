@@ -145,6 +145,18 @@ def explain_tells_what_another_machine_would_take(tools):
     (tools.dir / "foreign.json").write_text(json.dumps(foreign))
     answer = ask(tools, "explain", "digits.mlc", "--probe", "foreign.json")
     assert answer["chosen"] == machine and answer["workers"] == 7, answer
+    # A hybrid with slow cores, which are left out unless asked for; one with a quota; one whose numbers lie.
+    def workers(topology, *options):
+        (tools.dir / "cores.json").write_text(json.dumps(dict(foreign, topology=topology)))
+        return ask(tools, "explain", "digits.mlc", "--probe", "cores.json", *options)["workers"]
+    hybrid = {"cores": 24, "slow_cores": 16, "far_cores": 0, "workers": 8, "workers_reason": "8 fast ones"}
+    assert [workers(hybrid), workers(hybrid, "--threads", "3"), workers(hybrid, "--threads", "99")] == [8, 3, 24]
+    assert "asked for: 3; by default 8: 8 fast ones" in " ".join(
+        tools.run("mlrun", "explain", "digits.mlc", "--probe", "cores.json", "--threads", "3").stdout.split())
+    limited = dict(hybrid, quota_cpus=1.5, workers=1)
+    assert [workers(limited), workers(limited, "--threads", "5")] == [1, 1]
+    assert workers({"cores": 10 ** 12, "slow_cores": 10 ** 12, "far_cores": 10 ** 12, "workers": 10 ** 12, "quota_cpus": "all"}) == 65536
+    assert workers({"cores": 2, "slow_cores": 7, "far_cores": 7, "workers": 1, "quota_cpus": -3}) == 1
     fails(tools, 4, "no answer of mlrun probe", "explain", "digits.mlc", "--probe", EXAMPLE / "accuracy.json")
     fails(tools, 4, "expected a value", "explain", "digits.mlc", "--probe", IMAGES[0])
     fails(tools, 3, "", "explain", "digits.mlc", "--probe", "absent.json")
@@ -270,7 +282,9 @@ def damage_is_found_and_named(tools):
 
 def probe_answers_with_sources(tools):
     answer = ask(tools, "probe")
-    assert answer["cpu"]["level"] and answer["topology"]["workers"] >= 1, answer
+    topology = answer["topology"]
+    assert answer["cpu"]["level"] and answer["cpu"]["raw"] and topology["workers"] >= 1, answer
+    assert len(topology["worker_cpus"]) == topology["cores"] - topology["slow_cores"] - topology["far_cores"] >= topology["workers"], topology
     for feature in answer["features"].values():
         assert feature["answer"] in ("yes", "no", "unknown") and feature["source"], feature
     assert "workers" in tools.run("mlrun", "probe").stdout

@@ -21,7 +21,9 @@ Result<PoolOptions> pool_options(const probe::Topology& t, unsigned threads, std
     if (is_first) cores.push_back(core);
     (is_first ? out.seats : siblings).push_back(cpu);
     out.cpus.push_back(cpu);
+    if (static_cast<unsigned>(core) < t.near_cores()) out.near_cpus.push_back(cpu);
   }
+  if (cpus.empty()) out.seats = t.worker_cpus;  // as above, those that runs have by default first
   if (out.cpus.empty())
     return Status(Code::Usage, "the process may use none of the {} CPUs that the pool is given", cpus.size());
   out.workers = threads > 0 ? threads : probe::workers_for(t, static_cast<unsigned>(cores.size()));

@@ -82,7 +82,8 @@ Status Session::load_on_processor(Compatible token, VerifiedBytes bytes, const S
   if (!loader) return Status(Code::Unsupported, "no loader for modules of kind {}", name_of(variant().module_format));
   MLC_ASSIGN(module_, loader->load(std::move(token), std::move(bytes)));
   MLC_RETURN_IF_ERROR(load_plan(module_->num_kernels()));
-  const TeamOptions team(*pool_, options.threads, options.pin_caller);
+  const unsigned threads = options.threads > 0 || options.pool ? options.threads : probe::host().topology.workers;
+  const TeamOptions team(*pool_, threads, options.pin_caller);
   MLC_ASSIGN(executor_, exec::Executor::create(plan_, *module_, *weights_, team, limits_of(options), model_.services(), model_.derived(variant_)));
   return ok();
 }
@@ -104,7 +105,9 @@ Result<std::unique_ptr<Session>> Session::load_best(const Model& model, Matcher&
   std::unique_ptr<Session> session(new Session(model, options.group));
   session->allocator_ = options.allocator;
   if (!options.pool) {
-    MLC_ASSIGN(const PoolOptions pool, pool_options(probe::host().topology));
+    const probe::Topology& host = probe::host().topology;
+    MLC_ASSIGN(PoolOptions pool, pool_options(host, probe::workers_for(host, UINT32_MAX)));  // of all cores: sessions may want them
+    pool.near_workers = host.near_cores();
     MLC_ASSIGN(session->common_pool_, WorkerPool::join_common(pool));
   }
   session->pool_ = options.pool ? options.pool : session->common_pool_.get();

@@ -96,7 +96,7 @@ Result<std::vector<OpenSession>> open_sessions(const OpenModel& model, const Ben
     use.pin = false;  // several threads call
     // Sessions that share devices do one run at a time on the processor.
     if (options.threads == 0 && options.objective != "throughput")
-      options.threads = std::max(1u, probe::workers_for(probe::host().topology, 0) / o.sessions);
+      options.threads = std::max(1u, probe::workers_for(probe::host().topology, UINT32_MAX) / o.sessions);
   }
   for (uint32_t i = 0; i < o.sessions; ++i) {
     MLC_ASSIGN(OpenSession session, open_session(model, options, use));

@@ -85,7 +85,7 @@ void describe_devices(Report& report) {
   report.json["no_devices"] = std::move(absent);
 }
 
-Report describe(const probe::Record& r, const probe::Layout& layout) {
+Report describe(const probe::Record& r, const probe::Layout& layout, const std::vector<std::string>& raw) {
   Report report;
   const probe::Topology& t = r.topology;
   const char* pages = r.code_pages == CodePages::Anonymous ? "S1" : r.code_pages == CodePages::SealedFd ? "S2" : "none";
@@ -94,8 +94,9 @@ Report describe(const probe::Record& r, const probe::Layout& layout) {
   out += "cpu        " + std::string(name_of(r.machine)) + (r.cpu_model.empty() ? "" : ", " + printable(r.cpu_model));
   if (const auto level = probe::derived_level(r); !level.empty()) out += ", level " + std::string(level);
   out += "\ncode       " + std::string(pages) + (r.code_pages_note.empty() ? "" : " (" + r.code_pages_note + ")") + "\n";
-  out += "workers    " + std::to_string(t.workers) + " (" + t.workers_reason + "), CPUs " + cpu_list(t.worker_cpus) +
-         " of " + cpu_list(t.allowed_cpus) + "\n";
+  const std::vector<int> near(t.worker_cpus.begin(), t.worker_cpus.begin() + t.near_cores());
+  const std::string reason = probe::workers_reason(t);
+  out += "workers    " + std::to_string(t.workers) + " (" + reason + "), CPUs " + cpu_list(near) + " of " + cpu_list(t.allowed_cpus) + "\n";
   for (const probe::Cache& c : layout.caches)
     out += "cache      L" + std::to_string(c.level) + " " + c.type + " " + std::to_string(c.size_bytes >> 10) +
            " KiB, shared by " + std::to_string(c.shared_by) + "\n";
@@ -126,13 +127,14 @@ Report describe(const probe::Record& r, const probe::Layout& layout) {
     caches.push_back({{"level", c.level}, {"type", c.type}, {"size_bytes", c.size_bytes}, {"shared_by", c.shared_by}});
   report.json = {{"os", {{"release", r.os_release}, {"page_size", r.page_size}}},
                  {"cpu", {{"arch", name_of(r.machine)}, {"model", r.cpu_model}, {"vendor", r.cpu_vendor},
-                          {"level", probe::derived_level(r)}, {"raw", r.raw}}},
+                          {"level", probe::derived_level(r)}, {"raw", raw}}},
                  {"code_pages", pages},
-                 {"topology", {{"allowed_cpus", t.allowed_cpus}, {"worker_cpus", t.worker_cpus}, {"cores", t.cores},
+                 {"topology", {{"allowed_cpus", t.allowed_cpus}, {"worker_cpus", near}, {"cores", t.cores},
+                               {"slow_cores", t.slow_cores}, {"far_cores", t.far_cores},
                                {"packages", layout.packages}, {"numa_nodes", layout.numa_nodes},
                                {"uneven_cores", layout.uneven_cores},
                                {"quota_cpus", t.quota_cpus ? Json(*t.quota_cpus) : Json()},
-                               {"workers", t.workers}, {"workers_reason", t.workers_reason}, {"caches", caches}}},
+                               {"workers", t.workers}, {"workers_reason", reason}, {"caches", caches}}},
                  {"memory", {{"total_bytes", r.memory.total_bytes}, {"available_bytes", r.memory.available_bytes},
                              {"effective_free_bytes", r.memory.effective_free_bytes}}},
                  {"isolation", no_process.empty() ? Json() : Json(no_process)},
@@ -155,7 +157,7 @@ void add_probe_command(Program& program) {
   command.on_run([o] {
     const auto sources = probe::system_sources();
     const probe::Record record = probe::run(*sources);
-    Report report = describe(record, probe::probe_layout(*sources, record.topology));
+    Report report = describe(record, probe::probe_layout(*sources, record.topology), probe::probe_raw(*sources, record.topology));
     if (o->devices != "cpu") describe_devices(report);
     return finish("probe", o->as_json, std::move(report));
   });

@@ -48,6 +48,20 @@ void read_features(const JsonValue& root, probe::Record& record) {
       if (member.key.text() == kFeatures[i].name) record.features[i] = answer_of(member.value);
 }
 
+// Files of earlier versions have no cores that are left out by default, and some have workers only.
+void read_topology(const JsonValue& root, probe::Topology& t) {
+  const auto number = [&](const char* name, uint64_t otherwise, uint64_t most) {
+    return static_cast<unsigned>(std::min(at(root, {"topology", name}).as_u64().value_or(otherwise), most));
+  };
+  t.workers = std::max(1u, number("workers", 1, 65'536));
+  t.cores = std::max(t.workers, number("cores", t.workers, 65'536));
+  t.slow_cores = number("slow_cores", 0, t.cores - t.workers);
+  t.far_cores = number("far_cores", 0, t.cores - t.workers - t.slow_cores);
+  const JsonValue& quota = at(root, {"topology", "quota_cpus"});
+  if ((quota.is(JsonValue::Kind::Integer) || quota.is(JsonValue::Kind::Real)) && quota.number() > 0) t.quota_cpus = quota.number();
+  t.recorded_reason = std::string(at(root, {"topology", "workers_reason"}).text());
+}
+
 }  // namespace
 
 Result<probe::Record> read_probe_file(const std::string& path) {
@@ -65,9 +79,7 @@ Result<probe::Record> read_probe_file(const std::string& path) {
   record.cpu_vendor = std::string(at(root, {"cpu", "vendor"}).text());
   const std::string_view pages = at(root, {"code_pages"}).text();
   record.code_pages = pages == "S1" ? CodePages::Anonymous : pages == "S2" ? CodePages::SealedFd : CodePages::None;
-  record.topology.workers = static_cast<unsigned>(std::clamp<uint64_t>(at(root, {"topology", "workers"}).as_u64().value_or(1), 1, 65'536));
-  record.topology.cores = record.topology.workers;
-  record.topology.workers_reason = std::string(at(root, {"topology", "workers_reason"}).text());
+  read_topology(root, record.topology);
   record.memory.total_bytes = at(root, {"memory", "total_bytes"}).as_u64().value_or(0);
   record.memory.effective_free_bytes = at(root, {"memory", "effective_free_bytes"}).as_u64().value_or(0);
   read_features(root, record);

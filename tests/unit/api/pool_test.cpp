@@ -43,6 +43,23 @@ TEST_CASE("a pool has a thread for each core, and seats where it has as many as 
   CHECK(api::pool_options(quota, 2).value().workers == 2);  // who asks for more gets it
 }
 
+TEST_CASE("the cores that runs have by default come first in a pool of all") {
+  probe::Topology t = two_cores();  // 1 and 3 are the fast core
+  t.core_of = {1, 0, 1, 0};
+  t.worker_cpus = {1, 0};
+  t.slow_cores = 1;
+  const PoolOptions one = api::pool_options(t, probe::workers_for(t, 0)).value();
+  CHECK(one.workers == 1);
+  CHECK(one.near_cpus == Cpus{1, 3});
+  CHECK(one.cpus == Cpus{0, 1, 2, 3});
+  const PoolOptions all = api::pool_options(t).value();
+  CHECK(all.workers == 2);  // a pool that the application makes has a thread for each core
+  CHECK(all.near_workers == 0);
+  CHECK(all.seats == Cpus{1, 0, 2, 3});
+  const Cpus given = {0, 1};
+  CHECK(api::pool_options(t, 0, given).value().seats == Cpus{0, 1});  // in the order given
+}
+
 TEST_CASE("a pool runs on those of its CPUs that the process may use, in the order given") {
   probe::Topology t = two_cores();
   const Cpus three_and_others = {3, 7, 1, 2, -1};

@@ -309,3 +309,28 @@ TEST_CASE("workers stay on their CPUs for teams of all that pin their callers, a
     application.join();
   }
 }
+
+TEST_CASE("the first threads stay on the near CPUs, later ones may go to all") {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  REQUIRE(sched_getaffinity(0, sizeof mine, &mine) == 0);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &mine)) cpus.push_back(cpu);
+  if (cpus.size() < 2) return;
+  const auto pool = WorkerPool::create({.workers = 4, .cpus = cpus, .near_workers = 2, .near_cpus = {cpus[1]}}).value();
+  std::vector<cpu_set_t> sets(4);
+  Gathered team({*pool, 4});
+  team->run(
+      [](void* c, unsigned w) {
+        cpu_set_t& set = (*static_cast<std::vector<cpu_set_t>*>(c))[w];
+        CPU_ZERO(&set);
+        sched_getaffinity(0, sizeof set, &set);
+      },
+      &sets);
+  CHECK(CPU_EQUAL(&sets[0], &mine));  // the caller is not the pool's
+  CHECK(CPU_COUNT(&sets[1]) == 1);
+  CHECK(CPU_ISSET(cpus[1], &sets[1]));
+  CHECK(CPU_EQUAL(&sets[2], &mine));
+  CHECK(CPU_EQUAL(&sets[3], &mine));
+}
