@@ -7,6 +7,7 @@
 
 #include "base/cli/report.h"
 #include "base/counted.h"
+#include "runtime/cli/alone/own_container.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/isolation/child_answer.h"
 #include "runtime/probe/devices.h"
@@ -17,8 +18,16 @@
 
 namespace mlc::cli {
 
+bool use_own_container(ContainerOptions& o) {
+  const auto& own = own_container();
+  if (!own.ok() || !*own) return false;
+  o.file = (*own)->name;
+  return true;
+}
+
 void add_container_options(const Command& command, ContainerOptions& o) {
-  command.add_option("file", o.file, "the container (.mlc)").required();
+  // Where it is not known whether there is one, that is said instead of that the name is missing.
+  if (!use_own_container(o)) command.add_option("file", o.file, "the container (.mlc)").required(own_container().ok());
   command.add_option("--trust", o.trust_keys, "also trust this public key (PEM file)");
   command.add_option("--policy", o.policy, "trust policy (trust.json) instead of the system's or the user's own");
   command.add_flag("--allow-unsigned", o.allow_unsigned, "run native code although nobody trusted has signed it");
@@ -49,7 +58,10 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   for (const std::string& service : o.services) allowed.push_back(service.c_str());
   const auto state = signing::state_folder();
   auto options = sized<MlcOpenOptions>();
-  options.path = o.file.c_str();
+  const auto& own = own_container();
+  if (!own.ok() && o.file.empty()) return own.status();
+  if (own.ok() && *own) options.use_fd = 1, options.fd = (*own)->fd, options.name = o.file.c_str();
+  else options.path = o.file.c_str();
   options.verify = o.verify == "lazy"   ? MLC_VERIFY_LAZY
                    : o.verify == "full" ? MLC_VERIFY_FULL
                    : o.verify == "copy" ? MLC_VERIFY_COPY
