@@ -7,6 +7,7 @@
 
 #include "base/cli/report.h"
 #include "base/counted.h"
+#include "base/text/shell_word.h"
 #include "runtime/cli/alone/own_container.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/isolation/child_answer.h"
@@ -23,6 +24,12 @@ bool use_own_container(ContainerOptions& o) {
   if (!own.ok() || !*own) return false;
   o.file = (*own)->name;
   return true;
+}
+
+std::string as_called_here(const std::string& hint) {
+  const auto& own = own_container();
+  constexpr std::string_view kTool = "mlrun ";
+  return own.ok() && *own && hint.starts_with(kTool) ? shell_path((*own)->name) + hint.substr(kTool.size() - 1) : hint;
 }
 
 void add_container_options(const Command& command, ContainerOptions& o) {
@@ -86,7 +93,10 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   const uint64_t start = now_ns();
   MlcFile* file = nullptr;
   MlcError* error = nullptr;
-  MLC_RETURN_IF_ERROR(status_of(api().authenticate(&options, &file, &error), error));
+  if (Status status = status_of(api().authenticate(&options, &file, &error), error); !status.ok()) {
+    status.help = as_called_here(status.help);
+    return status;
+  }
   ns = now_ns() - start;
   if (!state.ok() && o.remember) note("warning: the versions seen are not remembered: " + state.status().message);
   return FileHandle(file);
@@ -229,7 +239,7 @@ void say_what_runs(const OpenModel& model, const OpenSession& session, const std
   note(out + " · " + figures);
   if (model.info.native_allowed) return;
   note("  portable form only: " + printable(model.info.trust));
-  if (*model.info.trust_help) note("  help: " + printable(model.info.trust_help));
+  if (*model.info.trust_help) note("  help: " + printable(as_called_here(model.info.trust_help)));
 }
 
 Json fields_of_run(const OpenModel& model, const OpenSession& session) {

@@ -30,6 +30,8 @@ struct ContainerOptions {
 void add_container_options(const Command& command, ContainerOptions& options);
 // Whether it is that one; `options` mean it then.
 bool use_own_container(ContainerOptions& options);
+// A command of mlrun in a hint as this program is called: where it is alone there need be no mlrun.
+std::string as_called_here(const std::string& hint);
 
 struct OpenModel {
   ModelHandle model;

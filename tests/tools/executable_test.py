@@ -153,6 +153,13 @@ def trust_is_as_ever(t):
     assert answer["isolated"] and answer["variant"] == "portable" and not answer["native_allowed"], answer
     told = alone(t, path, IMAGES[0]).stderr
     assert "isolated" in told and "portable form only" in told, told
+    # What it says to do about that needs no other program.
+    hint = told.split("help: ")[1].strip()
+    assert hint.startswith(f"{path} trust {path} --id "), hint
+    assert hint in alone(t, path, "explain").stdout
+    subprocess.run(["sh", "-c", hint], env=t.env, check=True, capture_output=True, timeout=120)
+    assert json.loads(alone(t, path, IMAGES[0], "--json").stdout)["native_allowed"]
+    t.new_home()
     assert "Model: local/digits" in alone(t, path, "--help").stdout
     assert json.loads(alone(t, path, IMAGES[0], "--json", "--isolated").stdout)["isolated"]
     (t.dir / "strict.json").write_text(json.dumps({"keys": [], "rules": [{"models": ["local/*"], "level": "strict"}]}))
