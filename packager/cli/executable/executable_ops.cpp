@@ -27,7 +27,7 @@ Result<std::string> runner_for(const ExecutableOptions& options) {
   std::error_code failed;
   const fs::path folder = fs::read_symlink("/proc/self/exe", failed).parent_path();
   for (const fs::path& place : {folder / "mlrun-alone", folder.parent_path() / "lib/mlrt/mlrun-alone"})
-    if (!failed && fs::is_regular_file(place, failed)) return place.string();
+    if (regular_file_size(place.string())) return place.string();
   return Status(Code::NotFound, "mlrun-alone, which goes in front of the container, is neither beside mlpack nor in ../lib/mlrt").hint("--runner FILE");
 }
 
