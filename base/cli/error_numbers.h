@@ -29,6 +29,7 @@ inline constexpr ErrorNumber kErrorNumbers[] = {
     {1016, "4", "a file of the model's data lies outside its folder", kModelPage},
     {1017, "4", "functions of the model do not fit their calls, or call themselves", kModelPage},
     {1101, "4", "the container is truncated", "spec/container.md"},
+    {1102, "4", "an executable whose trailer does not fit it", "spec/container.md, section 13"},
     {2001, "5", "no variant may or can run here", "docs/machines.md; mlrun explain FILE"},
     {2002, "2", "no variant has that name", "docs/machines.md; mlrun explain FILE"},
     {2004, "20", "the model is of an opset that is not known", kModelPage},

@@ -160,13 +160,28 @@ std::string misspelt_command(const CLI::App& app, const std::vector<std::string>
   return message.find("did you mean") == std::string::npos ? std::string() : message;
 }
 
+// "  mlrun explain cat.mlc --json" as a program with the container in its own file is called: "  cat explain --json".
+std::string without_container(const std::string& examples, const std::string& tool, const std::string& name) {
+  std::string out;
+  std::istringstream lines(examples);
+  for (std::string line; std::getline(lines, line); out += "\n") {
+    bool has_container = false;
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+      if (!has_container && word.ends_with(".mlc")) has_container = true;
+      else out += (out.empty() || out.back() == '\n' ? "  " : " ") + (word == tool ? name : word);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
-Program::Program(const std::string& name, const std::string& summary, const std::string& examples)
-    : app_(std::make_unique<CLI::App>(summary, name)) {
-  app_->footer("Examples:\n" + examples);
+Program::Program(const std::string& name, const std::string& summary, const std::string& examples, const std::string& tool)
+    : app_(std::make_unique<CLI::App>(summary, name)), tool_(tool) {
+  app_->footer("Examples:\n" + (tool.empty() ? examples : without_container(examples, tool, name)));
   app_->require_subcommand(1);
-  app_->set_version_flag("--version", name + " " + MLC_VERSION_TEXT);
+  app_->set_version_flag("--version", tool.empty() ? name + " " + MLC_VERSION_TEXT : name + " (" + tool + " " + MLC_VERSION_TEXT + ")");
   auto style = std::make_shared<ExamplesFirst>();
   style->column_width(28);
   app_->formatter(style);  // which commands inherit
@@ -180,7 +195,7 @@ const std::string& Program::name() const { return app_->get_name(); }
 
 Command Program::add_command(const std::string& name, const std::string& summary, const std::string& examples, bool& as_json) {
   const Command command(app_->add_subcommand(name, summary), &exit_code_);
-  command.app_->footer("Examples:\n" + examples);
+  command.app_->footer("Examples:\n" + (tool_.empty() ? examples : without_container(examples, tool_, this->name())));
   command.add_flag("--json", as_json, "print one JSON object");
   return command;
 }

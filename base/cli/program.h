@@ -25,7 +25,8 @@ class Program {
  public:
   // With --version, and help texts of 80 columns with the examples on top. `examples`: two lines, indented by two, as everywhere
   // here.
-  Program(const std::string& name, const std::string& summary, const std::string& examples);
+  // `tool`: of a program that is that tool with a container in its own file. Examples of commands are written without a container then.
+  Program(const std::string& name, const std::string& summary, const std::string& examples, const std::string& tool = {});
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -48,6 +49,7 @@ class Program {
 
  private:
   std::unique_ptr<CLI::App> app_;
+  std::string tool_;
   Neighbour neighbour_;
   int exit_code_ = 0;  // of the command that ran
 };

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 
 #include "base/files/links.h"
 #include "runtime/container/header.h"
+#include "runtime/container/source.h"
 #include "schema/format.h"
 #include "signing/hash_tree.h"
 
@@ -22,10 +22,8 @@ Status read_failed(const std::string& path) { return Status(Code::NotFound, path
 
 Result<std::vector<std::byte>> read_range(const std::string& path, uint64_t offset, uint64_t length) {
   std::vector<std::byte> bytes(length);
-  std::ifstream in(path, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(offset));
-  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(length));
-  if (!in || static_cast<uint64_t>(in.gcount()) != length) return read_failed(path);
+  MLC_ASSIGN(const auto source, container::open_file(path));
+  if (!source->read(offset, bytes).ok()) return read_failed(path);
   return bytes;
 }
 
@@ -38,13 +36,11 @@ Result<OpenContainer> open_any_signer(const std::string& path) {
 }  // namespace
 
 Status copy_range(const std::string& path, uint64_t offset, uint64_t length, const container::Sink& sink) {
-  std::ifstream in(path, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(offset));
+  MLC_ASSIGN(const auto source, container::open_file(path));
   std::vector<std::byte> chunk(std::min<uint64_t>(length, kChunk));
   for (uint64_t left = length; left > 0;) {
     const size_t take = static_cast<size_t>(std::min<uint64_t>(left, chunk.size()));
-    in.read(reinterpret_cast<char*>(chunk.data()), static_cast<std::streamsize>(take));
-    if (static_cast<size_t>(in.gcount()) != take) return read_failed(path);
+    if (!source->read(offset + (length - left), std::span(chunk).first(take)).ok()) return read_failed(path);
     MLC_RETURN_IF_ERROR(sink(Bytes(chunk).first(take)));
     left -= take;
   }

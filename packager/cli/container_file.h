@@ -23,7 +23,7 @@ struct ContainerFile : OpenContainer {
 // read a second time and compared with what the reader saw.
 [[nodiscard]] Result<ContainerFile> open_container_file(const std::string& path);
 
-// Delivers a range of a file in pieces.
+// Delivers a range of a file in pieces; of an executable with a container (spec/container.md, section 13) a range of that.
 [[nodiscard]] Status copy_range(const std::string& path, uint64_t offset, uint64_t length, const container::Sink& sink);
 
 // Writes body and a new signature block to `output` (which may be the same file): complete or not at all, and only if

@@ -7,6 +7,7 @@
 #include "packager/cli/change/change_commands.h"
 #include "packager/cli/complete_values.h"
 #include "packager/cli/early_end.h"
+#include "packager/cli/executable/executable_commands.h"
 #include "packager/cli/extract/extract_commands.h"
 #include "packager/cli/inspect_commands.h"
 #include "packager/cli/keys/keys_commands.h"
@@ -24,6 +25,7 @@ int main(int argc, char** argv) {
   add_tune_commands(program);
   add_inspect_commands(program);
   add_extract_commands(program);
+  add_executable_commands(program);
   add_keys_commands(program);
   add_attest_commands(program);
   add_change_commands(program);

@@ -56,7 +56,7 @@ void add_extents(const OpenModel& model, const CommandLine& line, Names& out) {
 Completions from_container(const CommandLine& line, const NamesOf& names_of) {
   const PassedLines words;
   ContainerOptions container;
-  container.file = line.value("file");
+  if (!use_own_container(container)) container.file = line.value("file");
   container.remember = false;
   const ContainerCommand command{.name = "complete", .container = container, .keep = words.descriptor()};
   const int exit_code = answer(command, [&](OpenFiles& files) -> Result<Report> {

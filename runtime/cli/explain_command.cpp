@@ -38,7 +38,7 @@ std::string trust_lines(const OpenModel& model) {
   std::string out = in_lines(head("trust"), printable(model.info.trust));
   // As it stands, on one line: it is to be pasted.
   if (!model.info.native_allowed && *model.info.trust_help)
-    out += head("") + "for native code: " + printable(model.info.trust_help) + "\n";
+    out += head("") + "for native code: " + printable(as_called_here(model.info.trust_help)) + "\n";
   return out;
 }
 
@@ -175,7 +175,7 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
   for (const std::string& some : lines) report.text += some;
   report.json = {{"root", std::string("sha256:") + model.info.root},
                  {"trust", model.info.trust},
-                 {"trust_help", model.info.trust_help},
+                 {"trust_help", as_called_here(model.info.trust_help)},
                  {"native_allowed", model.info.native_allowed != 0},
                  {"copied", copied},
                  {"chosen", stages.variants.empty() ? Json() : together && !stages.json.empty() ? stages.json.items().front()["variant"] : Json(variant_at(model, chosen).name)},

@@ -7,6 +7,8 @@
 
 #include "base/cli/report.h"
 #include "base/counted.h"
+#include "base/text/shell_word.h"
+#include "runtime/cli/alone/own_container.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/isolation/child_answer.h"
 #include "runtime/probe/devices.h"
@@ -17,8 +19,22 @@
 
 namespace mlc::cli {
 
+bool use_own_container(ContainerOptions& o) {
+  const auto& own = own_container();
+  if (!own.ok() || !*own) return false;
+  o.file = (*own)->name;
+  return true;
+}
+
+std::string as_called_here(const std::string& hint) {
+  const auto& own = own_container();
+  constexpr std::string_view kTool = "mlrun ";
+  return own.ok() && *own && hint.starts_with(kTool) ? shell_path((*own)->name) + hint.substr(kTool.size() - 1) : hint;
+}
+
 void add_container_options(const Command& command, ContainerOptions& o) {
-  command.add_option("file", o.file, "the container (.mlc)").required();
+  // Where it is not known whether there is one, that is said instead of that the name is missing.
+  if (!use_own_container(o)) command.add_option("file", o.file, "the container (.mlc)").required(own_container().ok());
   command.add_option("--trust", o.trust_keys, "also trust this public key (PEM file)");
   command.add_option("--policy", o.policy, "trust policy (trust.json) instead of the system's or the user's own");
   command.add_flag("--allow-unsigned", o.allow_unsigned, "run native code although nobody trusted has signed it");
@@ -49,7 +65,10 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   for (const std::string& service : o.services) allowed.push_back(service.c_str());
   const auto state = signing::state_folder();
   auto options = sized<MlcOpenOptions>();
-  options.path = o.file.c_str();
+  const auto& own = own_container();
+  if (!own.ok() && o.file.empty()) return own.status();
+  if (own.ok() && *own) options.use_fd = 1, options.fd = (*own)->fd, options.name = o.file.c_str();
+  else options.path = o.file.c_str();
   options.verify = o.verify == "lazy"   ? MLC_VERIFY_LAZY
                    : o.verify == "full" ? MLC_VERIFY_FULL
                    : o.verify == "copy" ? MLC_VERIFY_COPY
@@ -74,7 +93,10 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   const uint64_t start = now_ns();
   MlcFile* file = nullptr;
   MlcError* error = nullptr;
-  MLC_RETURN_IF_ERROR(status_of(api().authenticate(&options, &file, &error), error));
+  if (Status status = status_of(api().authenticate(&options, &file, &error), error); !status.ok()) {
+    status.help = as_called_here(status.help);
+    return status;
+  }
   ns = now_ns() - start;
   if (!state.ok() && o.remember) note("warning: the versions seen are not remembered: " + state.status().message);
   return FileHandle(file);
@@ -221,7 +243,7 @@ void say_what_runs(const OpenModel& model, const OpenSession& session, const std
   note(out + " · " + figures);
   if (model.info.native_allowed) return;
   note("  portable form only: " + printable(model.info.trust));
-  if (*model.info.trust_help) note("  help: " + printable(model.info.trust_help));
+  if (*model.info.trust_help) note("  help: " + printable(as_called_here(model.info.trust_help)));
 }
 
 Json fields_of_run(const OpenModel& model, const OpenSession& session) {

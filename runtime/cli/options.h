@@ -26,7 +26,12 @@ struct ContainerOptions {
   std::vector<std::string> devices;  // MlcOpenOptions.devices, in parts that are joined with ";"; none: "auto"
   bool remember = true;  // the versions seen
 };
+// Without the name of a file where a container is in the program's own (alone/own_container.h): it is that one.
 void add_container_options(const Command& command, ContainerOptions& options);
+// Whether it is that one; `options` mean it then.
+bool use_own_container(ContainerOptions& options);
+// A command of mlrun in a hint as this program is called: where it is alone there need be no mlrun.
+std::string as_called_here(const std::string& hint);
 
 struct OpenModel {
   ModelHandle model;

@@ -3,12 +3,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
 
 #include "base/compose.h"
 #include "runtime/container/source.h"
+#include "schema/executable.h"
+#include "schema/format.h"
 #include "signing/files/file.h"
 
 namespace mlc::container {
@@ -47,9 +50,10 @@ Writers writers_of(int fd, const struct stat& info) {
 
 class FileSource final : public Source {
  public:
-  // Takes `fd` over where it succeeds.
-  FileSource(std::string path, Descriptor& fd, const struct stat& info)
-      : path_(std::move(path)), writers_(writers_of(fd.get(), info)), fd_(std::move(fd)), size_(static_cast<uint64_t>(info.st_size)), modified_(info.st_mtim) {}
+  // Takes `fd` over where it succeeds. `part`: what of the file the bytes are.
+  FileSource(std::string path, Descriptor& fd, const struct stat& info, const format::ContainerPart& part)
+      : path_(std::move(path)), writers_(writers_of(fd.get(), info)), fd_(std::move(fd)), begin_(part.offset), size_(part.length),
+        file_size_(static_cast<uint64_t>(info.st_size)), modified_(info.st_mtim) {}
   ~FileSource() override {
     if (mapping_ != nullptr) ::munmap(mapping_, size_);
   }
@@ -61,7 +65,7 @@ class FileSource final : public Source {
     if (!range_within(offset, out.size(), size_))
       return Status(Code::Malformed, "bytes {} to {} + {} lie beyond the end of {}", offset, offset, out.size(), path_);
     while (!out.empty()) {
-      ssize_t n = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
+      ssize_t n = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(begin_ + offset));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return Status(Code::NotFound, "cannot read {}: {}", path_, std::strerror(errno));
       if (n == 0) return Status(Code::Malformed, 6001, "{} became shorter while it was read", path_).hint(kHowToReplace);
@@ -74,7 +78,7 @@ class FileSource final : public Source {
   Result<const std::byte*> map() const override {
     std::lock_guard lock(mu_);
     if (mapping_ == nullptr) {
-      void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
+      void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd_.get(), static_cast<off_t>(begin_));
       if (address == MAP_FAILED) return Status(Code::Resource, "cannot map {}: {}", path_, std::strerror(errno));
       // What is not in memory yet is then read ahead, and kept, in huge pages where the file system can: hashing takes 50 faults
       // for 100 MB instead of 1600, and kernels find what they read in as many entries of the TLB. Asked for by posix_fadvise
@@ -94,9 +98,9 @@ class FileSource final : public Source {
     struct stat now = {};
     if (::fstat(fd_.get(), &now) != 0) return Status(Code::NotFound, "cannot look at {}: {}", path_, std::strerror(errno));
     const auto size = static_cast<uint64_t>(now.st_size);
-    if (size == size_ && now.st_mtim.tv_sec == modified_.tv_sec && now.st_mtim.tv_nsec == modified_.tv_nsec) return ok();
+    if (size == file_size_ && now.st_mtim.tv_sec == modified_.tv_sec && now.st_mtim.tv_nsec == modified_.tv_nsec) return ok();
     Status changed(Code::Malformed, 6001, "{} was changed while it was in use", path_);
-    if (size != size_) changed.facts.push_back(compose("{} bytes found, {} when it was opened", size, size_));
+    if (size != file_size_) changed.facts.push_back(compose("{} bytes found, {} when it was opened", size, file_size_));
     return std::move(changed).hint(kHowToReplace);
   }
 
@@ -104,7 +108,8 @@ class FileSource final : public Source {
   const std::string path_;
   const Writers writers_;
   const Descriptor fd_;
-  const uint64_t size_;
+  const uint64_t begin_, size_;  // of the container: in executables a multiple of kPageAlign, which pages are no larger than
+  const uint64_t file_size_;
   const timespec modified_;
   mutable std::mutex mu_;
   mutable void* mapping_ = nullptr;  // guarded by mu_ until set, constant afterwards
@@ -122,7 +127,15 @@ Result<std::unique_ptr<Source>> source_of(Descriptor fd, const std::string& name
   struct stat info = {};
   if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
     return Status(Code::NotFound, "{} is {}, not a container", name, kind_of(info.st_mode));
-  return std::unique_ptr<Source>(std::make_unique<FileSource>(name, fd, info));
+  const auto size = static_cast<uint64_t>(info.st_size);
+  format::ContainerPart part{0, size};
+  std::array<std::byte, format::kTrailerLen> last;
+  std::array<uint8_t, format::kMagic.size()> first{};
+  // A file that begins as a container is one, whatever it ends with.
+  if (::pread(fd.get(), first.data(), first.size(), 0) > 0 && first != format::kMagic &&
+      ::pread(fd.get(), last.data(), last.size(), static_cast<off_t>(size - last.size())) == static_cast<ssize_t>(last.size()))
+    MLC_RETURN_IF_ERROR(format::find_part(last, size, name, part));
+  return std::unique_ptr<Source>(std::make_unique<FileSource>(name, fd, info, part));
 }
 
 }  // namespace

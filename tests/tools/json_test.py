@@ -12,7 +12,7 @@ from tool_test import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/digits"
-SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "extract", "size", "keygen", "sign", "attest", "thin", "fill", "apply", "relabel", "add", "upgrade", "verify", "trust", "help", "usage")
+SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "executable", "extract", "size", "keygen", "sign", "attest", "thin", "fill", "apply", "relabel", "add", "upgrade", "verify", "trust", "help", "usage")
 # Nothing that the tools can be brought to make here has these.
 UNSEEN = {
     "build": {"selftest.variants[].device": "a device of this machine"},
@@ -180,6 +180,10 @@ def answers(t, fields):
     ask("diff", "d.mlc", "u.mlc", "--delta", "d.mld")
     ask("diff", "d.mlc", "d.mlc", "--behaviour")
     ask("extract", "d.mlc", "--what", "golden,assets", "-o", "parts")
+    if (t.bin / "mlrun-alone").exists():
+        ask("executable", "d.mlc", "-o", "d")
+        ask("extract", "d", "-o", "d2.mlc")
+        ask("build", model, "-o", "x.mlc", "--target", "portable", "--executable", "x")
     ask("diff", "d.mlc", "l.mlc", "--behaviour", code=1)
     ask("apply", "d.mlc", "d.mld", "-o", "again.mlc")
     ask("apply", "u.mlc", "d.mld", "-o", "again.mlc", code=12)

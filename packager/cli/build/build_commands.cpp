@@ -18,6 +18,7 @@
 #include "packager/cli/build/self_test.h"
 #include "packager/cli/build/starter.h"
 #include "packager/cli/container_file.h"
+#include "packager/cli/executable/executable_commands.h"
 #include "packager/cli/model_flags.h"
 #include "packager/cli/progress.h"
 #include "packager/cli/tune/tune_commands.h"
@@ -42,6 +43,7 @@ struct BuildFlags {
   std::string progress = "auto", tuned;
   std::vector<std::string> cubins = {"auto"};
   std::string dump_folder;
+  std::string executable, runner;
   bool tuned_by_others = false, force = false, no_sign = false, no_selftest = false, no_golden = false, no_cache = false, no_program = false, as_json = false;
 };
 
@@ -150,6 +152,9 @@ Result<Report> run_build(BuildFlags& flags) {
   else if (flags.options.cache_folder.empty())
     if (auto folder = compile::code_cache_folder(); folder.ok()) flags.options.cache_folder = std::move(folder).value();
   MLC_RETURN_IF_ERROR(container::may_write(flags.options.output_path, flags.force));
+  const ExecutableOptions executable{flags.options.output_path, flags.executable, flags.runner, flags.force};
+  if (!flags.executable.empty()) MLC_RETURN_IF_ERROR(may_write_executable(executable));
+  else if (!flags.runner.empty()) return Status(Code::Usage, "--runner goes with --executable");
   ProgressLine progress(flags.progress, flags.as_json);
   flags.options.progress = [&](const compile::Stage& stage) { progress.show(stage); };
   std::optional<SelfTestReport> tested;
@@ -200,6 +205,12 @@ Result<Report> run_build(BuildFlags& flags) {
   report.json = {{"file", flags.options.output_path}, {"root", root}, {"bytes", built->file_bytes}, {"key", built->key_name}, {"variants", variants}, {"selftest", selftest},
                  {"cache", cache}, {"phases", Json::array()}, {"warnings", built->warnings}};
   if (!built->no_program.empty()) report.json["no_program"] = built->no_program;
+  if (!flags.executable.empty()) {
+    MLC_ASSIGN(const ExecutableResult written, write_executable(executable));
+    const Report added = report_of(written);
+    report.text += "  " + added.text;
+    report.json["executable"] = added.json;
+  }
   for (const ProgressLine::Phase& phase : progress.phases()) report.json["phases"].push_back({{"name", phase.name}, {"seconds", phase.seconds}});
   return report;
 }
@@ -239,6 +250,8 @@ void add_build(Program& program) {
       .separated_by(',');
   command.add_option("--only", o.dump.only, "of kernels show this one, called as mlrun profile calls it");
   command.add_option("--dump-dir", flags->dump_folder, "write what --dump shows to files in this folder, instead of standard output");
+  command.add_option("--executable", flags->executable, "also write a file that runs by itself: mlrun and the container (mlpack executable)");
+  command.add_option("--runner", flags->runner, kRunnerHelp);
   command.add_flag("-f,--force", flags->force, "replace an output file that is no container");
   command.on_run([flags] { return finish("build", flags->as_json, run_build(*flags)); });
 }

@@ -233,7 +233,7 @@ void add_profile_command(Program& program) {
   command.add_option("--top", o->top, "how many launches the table lists; the files have all").within(0, 1000000);
   command.remove_option("--json");
   const Option json = command.add_option("--json", o->json_file, "print one JSON object, or write it to FILE").may_lack_value("[FILE]");
-  command.option("file").required(false);  // by this callback: '--json net.mlc' takes it for the file to write
+  if (o->container.file.empty()) command.option("file").required(false);  // by this callback: '--json net.mlc' takes it for the file to write
   command.add_option("--trace", o->trace_file, "write the last run for trace viewers (Perfetto, Chrome)");
   command.add_option("--html", o->html_file, "write a page: roofline plot, time line, table");
   command.on_run([o, json] {
