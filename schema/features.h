@@ -21,18 +21,49 @@ enum class FeatureKind : uint8_t { Flag, Number };
 struct FeatureRow {
   Feature feature;
   FeatureKind kind;
-  std::string_view name;
-  std::string_view llvm;       // comma-separated LLVM subtarget features, may be empty; for the packager
-  std::string_view mechanism;  // where the runtime's answer comes from
 };
 
 inline constexpr auto kFeatures = std::to_array<FeatureRow>({
-#define MLC_FEATURE(id, enumerator, name, kind, llvm, mechanism) \
-  {Feature::enumerator, FeatureKind::kind, name, llvm, mechanism},
+#define MLC_FEATURE(id, enumerator, name, kind, llvm, mechanism) {Feature::enumerator, FeatureKind::kind},
 #include "schema/features.tbl"
 #undef MLC_FEATURE
 });
 inline constexpr size_t kNumFeatures = kFeatures.size();
+
+// A text for each row, in one array of characters: pointers to them would be more bytes of libmlrt than the texts, each with a
+// relocation, and which texts nothing asks for is not in it.
+template <size_t kLength>
+struct FeatureTexts {
+  constexpr explicit FeatureTexts(const char (&rows)[kLength]) {
+    size_t row = 0;
+    for (size_t i = 0; i < kLength; ++i) {
+      text[i] = rows[i];
+      if (rows[i] == '\0' && row < kNumFeatures) starts[++row] = static_cast<uint16_t>(i + 1);
+    }
+  }
+  constexpr std::string_view operator[](size_t row) const { return {text + starts[row], static_cast<size_t>(starts[row + 1] - starts[row] - 1)}; }
+
+  char text[kLength] = {};
+  uint16_t starts[kNumFeatures + 1] = {};
+};
+
+inline constexpr FeatureTexts kFeatureNames(
+#define MLC_FEATURE(id, enumerator, name, kind, llvm, mechanism) name "\0"
+#include "schema/features.tbl"
+#undef MLC_FEATURE
+);
+// Comma-separated LLVM subtarget features, may be empty; for the packager.
+inline constexpr FeatureTexts kFeatureLlvm(
+#define MLC_FEATURE(id, enumerator, name, kind, llvm, mechanism) llvm "\0"
+#include "schema/features.tbl"
+#undef MLC_FEATURE
+);
+// Where the runtime's answer comes from.
+inline constexpr FeatureTexts kFeatureMechanisms(
+#define MLC_FEATURE(id, enumerator, name, kind, llvm, mechanism) mechanism "\0"
+#include "schema/features.tbl"
+#undef MLC_FEATURE
+);
 
 // Row of an id or name; kNumFeatures if the registry has none.
 constexpr size_t feature_index(uint32_t id) {
@@ -43,7 +74,7 @@ constexpr size_t feature_index(uint32_t id) {
 constexpr size_t feature_index(Feature f) { return feature_index(static_cast<uint32_t>(f)); }
 constexpr size_t feature_index(std::string_view name) {
   for (size_t i = 0; i < kNumFeatures; ++i)
-    if (kFeatures[i].name == name) return i;
+    if (kFeatureNames[i] == name) return i;
   return kNumFeatures;
 }
 constexpr Feature feature_named(std::string_view name) {
@@ -52,7 +83,7 @@ constexpr Feature feature_named(std::string_view name) {
 }
 constexpr std::string_view name_of(Feature f) {
   const size_t i = feature_index(f);
-  return i < kNumFeatures ? kFeatures[i].name : std::string_view();
+  return i < kNumFeatures ? kFeatureNames[i] : std::string_view();
 }
 
 // A service of the application is the feature "app.<service>"; the answer is not the probe's but the application's.

@@ -32,8 +32,8 @@ Target target_of(const CpuEmitter::Row& row, std::string_view llvm_triple) {
   t.machine = known->machine;
   t.llvm_triple = llvm_triple;
   for_each_feature(*known, [&](Feature f) {
-    t.features.emplace_back(kFeatures[feature_index(f)].name);
-    add_llvm_features(kFeatures[feature_index(f)].llvm, t.llvm_features);
+    t.features.emplace_back(kFeatureNames[feature_index(f)]);
+    add_llvm_features(kFeatureLlvm[feature_index(f)], t.llvm_features);
   });
   std::sort(t.features.begin(), t.features.end());
   t.has_vectors = row.has_vectors;

@@ -112,7 +112,7 @@ std::string tensor_text(const Tensor& tensor) {
 
 std::string feature_text(uint32_t feature) {
   const size_t row = feature_index(feature);
-  return row < kNumFeatures ? std::string(kFeatures[row].name) : "feature " + std::to_string(feature);
+  return row < kNumFeatures ? std::string(kFeatureNames[row]) : "feature " + std::to_string(feature);
 }
 
 std::string clause_text(const Clause& clause) {

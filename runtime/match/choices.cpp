@@ -92,7 +92,7 @@ std::string safety_text(const probe::Record& record, std::span<const NamedDevice
   std::string text = compose("machine={}\npage={}\ncode={}\n", name_of(record.machine), record.page_size, static_cast<unsigned>(record.code_pages));
   for (size_t i = 0; i < kNumFeatures; ++i) {
     const probe::FeatureAnswer& answer = record.features[i];
-    if (answer.answer == probe::Answer::Yes) text += compose("{}={}\n", kFeatures[i].name, answer.number);
+    if (answer.answer == probe::Answer::Yes) text += compose("{}={}\n", kFeatureNames[i], answer.number);
   }
   for (const NamedDevice& device : devices)
     text += compose("device={} {} {} {}\n", device.name, device.info.api, device.info.title, device.info.driver);
@@ -152,7 +152,7 @@ std::vector<RememberedVariant> ChoiceList::measured(const Digest& root, const Fi
     if (std::any_of(found.begin(), found.end(), [&](const auto& other) { return other.variant == line->variant; })) continue;
     found.push_back({line->variant, line->ns, line->kind == "chosen", line->program});
   }
-  return own.empty() ? of_all : own;
+  return std::move(own.empty() ? of_all : own);
 }
 
 std::vector<RememberedFault> ChoiceList::faults(const Digest& root, const Fingerprints& here) const {

@@ -9,7 +9,7 @@ namespace {
 
 std::string feature_text(uint32_t id) {
   const size_t i = feature_index(id);
-  return i < kNumFeatures ? std::string(kFeatures[i].name) : compose("feature {}", id);
+  return i < kNumFeatures ? std::string(kFeatureNames[i]) : compose("feature {}", id);
 }
 
 // People read architectures by name.
@@ -65,7 +65,7 @@ const probe::FeatureAnswer& answer_of(const probe::Record& record, size_t i, con
 
 bool is_service_named(uint32_t feature, std::string_view service) {
   const size_t i = feature_index(feature);
-  return i < kNumFeatures && is_service(feature) && kFeatures[i].name.substr(kServicePrefix.size()) == service;
+  return i < kNumFeatures && is_service(feature) && kFeatureNames[i].substr(kServicePrefix.size()) == service;
 }
 
 ClauseAnswer evaluate_flag(const probe::Record& record, const MatchPolicy& policy, uint32_t feature, const NamedDevice* device) {

@@ -48,7 +48,7 @@ std::vector<std::string> raw_a64(const Sources& s) {
 void probe_a64(const Sources& s, Record& record) {
   const auto hwcap = s.auxv(kA64Hwcap), hwcap2 = s.auxv(kA64Hwcap2);
   for (const A64Row& row : kA64Rows) {
-    const std::string mechanism(kFeatures[feature_index(row.feature)].mechanism);
+    const std::string mechanism(kFeatureMechanisms[feature_index(row.feature)]);
     if ((row.hwcap && !hwcap) || (row.hwcap2 && !hwcap2)) {
       record[row.feature] = {Answer::Unknown, 0, mechanism + ": not passed by the kernel"};
       continue;

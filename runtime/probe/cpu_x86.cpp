@@ -114,7 +114,7 @@ StateBits state_bits(State s) {
 
 // One CPU's answers. `xcr0` is none when OSXSAVE is clear.
 FeatureAnswer answer_of(const X86Row& row, const Leaves& leaves, std::optional<uint64_t> xcr0) {
-  const std::string mechanism(kFeatures[feature_index(row.feature)].mechanism);
+  const std::string mechanism(kFeatureMechanisms[feature_index(row.feature)]);
   const CpuidRegs* regs = leaves.find(row.leaf, row.subleaf);
   if (!regs) return {Answer::Unknown, 0, mechanism + ": leaf above the maximum"};
   if ((reg_of(*regs, row.reg) & row.bits) != row.bits) return {Answer::No, 0, mechanism};

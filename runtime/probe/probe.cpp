@@ -50,7 +50,7 @@ Record run(const Sources& s, CpuPart cpu) {
   Record record;
   // Questions for other architectures have a definite answer: such hardware is not here.
   for (size_t i = 0; i < kNumFeatures; ++i) {
-    const std::string_view name = kFeatures[i].name;
+    const std::string_view name = kFeatureNames[i];
     const bool foreign = name.starts_with("x86.") || name.starts_with("a64.") || name.starts_with("rv.");
     if (foreign) record.features[i] = {Answer::No, 0, compose("host.arch is {}", name_of(s.machine()))};
   }

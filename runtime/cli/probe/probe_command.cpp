@@ -107,10 +107,10 @@ Report describe(const probe::Record& r, const probe::Layout& layout, const std::
   Json features = Json::object();
   for (size_t i = 0; i < kNumFeatures; ++i) {
     const FeatureRow& row = kFeatures[i];
-    if (!is_of_this_host(kFeatures[i].name, r.machine)) continue;
+    if (!is_of_this_host(kFeatureNames[i], r.machine)) continue;
     const bool is_ours = is_service(static_cast<uint32_t>(row.feature));
-    const probe::FeatureAnswer a = is_ours ? offered(kFeatures[i].name) : r.features[i];
-    std::string line(kFeatures[i].name);
+    const probe::FeatureAnswer a = is_ours ? offered(kFeatureNames[i]) : r.features[i];
+    std::string line(kFeatureNames[i]);
     line.resize(24, ' ');
     std::string answer = number_of(row, a);
     answer.resize(std::max<size_t>(answer.size(), 10), ' ');
@@ -118,7 +118,7 @@ Report describe(const probe::Record& r, const probe::Layout& layout, const std::
     Json entry = {{"answer", name_of(a.answer)}};
     if (row.kind == FeatureKind::Number && a.answer == probe::Answer::Yes) entry["number"] = a.number;
     entry["source"] = a.source;
-    features[std::string(kFeatures[i].name)] = std::move(entry);
+    features[std::string(kFeatureNames[i])] = std::move(entry);
   }
   for (const std::string& e : r.errors) out += "error      " + printable(e) + "\n";
 

@@ -39,13 +39,13 @@ probe::FeatureAnswer answer_of(const JsonValue& feature) {
 
 void read_features(const JsonValue& root, probe::Record& record) {
   for (size_t i = 0; i < kNumFeatures; ++i) {
-    const std::string_view name = kFeatures[i].name;
+    const std::string_view name = kFeatureNames[i];
     const bool is_of_processor = name.starts_with("x86.") || name.starts_with("a64.") || name.starts_with("rv.");
     record.features[i] = {is_of_processor ? probe::Answer::No : probe::Answer::Unknown, 0, "not in the probe"};
   }
   for (const mlc::JsonMember& member : at(root, {"features"}).members())
     for (size_t i = 0; i < kNumFeatures; ++i)
-      if (member.key.text() == kFeatures[i].name) record.features[i] = answer_of(member.value);
+      if (member.key.text() == kFeatureNames[i]) record.features[i] = answer_of(member.value);
 }
 
 // Files of earlier versions have no cores that are left out by default, and some have workers only.
