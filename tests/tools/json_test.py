@@ -17,7 +17,8 @@ SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "ex
 UNSEEN = {
     "build": {"selftest.variants[].device": "a device of this machine"},
     "tune": {"warnings[]": "schedules whose answers differ",
-             **dict.fromkeys(("root", "chosen", "remembered", "forgotten", "isolated", *(f"variants[].{name}" for name in ("name", "device", "answer", "p25_ns", "p50_ns", "p75_ns", "rounds", "reason"))),
+             **dict.fromkeys(("root", "chosen", "remembered", "forgotten", "isolated", *(f"variants[].{name}" for name in ("name", "device", "answer", "p25_ns", "p50_ns", "p75_ns", "rounds", "reason")),
+                              *(f"programs[].{name}" for name in ("name", "chosen", "reason", "variants[]"))),
                              "of mlrun: mlrun_json_test.py")},
     "inspect": {"variants[].unusable": "files of a later version", "notes[]": "files of a later version"},
 }
