@@ -12,10 +12,8 @@ import json
 import math
 import os
 import pathlib
-import statistics
 import subprocess
 import tempfile
-import time
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[name] = "1"
@@ -24,6 +22,7 @@ import mlrt  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 import soundfile  # noqa: E402
+from turns import in_turns  # noqa: E402
 
 PRESETS = {"whisper": {"sr": 16000, "n_fft": 400, "hop_length": 160, "n_mels": 80}, "librosa": {"sr": 22050, "n_fft": 2048, "hop_length": 512, "n_mels": 128}}
 
@@ -74,21 +73,13 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         model = packed(args, pathlib.Path(folder))
     calls = (lambda: model.run(sound=data)["spectrogram"]), (lambda: peer(args.preset, data))
-    ours, theirs = (call() for call in calls)
-    apart = np.abs(ours - theirs).max() / np.abs(theirs).max()
-    times = [[], []]
-    for _ in range(args.rounds):
-        for side, call in enumerate(calls):
-            repeats, start = 0, time.perf_counter()
-            while repeats == 0 or time.perf_counter() - start < 0.1:
-                call()
-                repeats += 1
-            times[side].append((time.perf_counter() - start) / repeats * 1e3)
-    least, median = [min(t) for t in times], [statistics.median(t) for t in times]
+    mine, expected = (call() for call in calls)
+    apart = np.abs(mine - expected).max() / np.abs(expected).max()
+    ours, theirs = in_turns(calls, args.rounds)
     print("| sound | mlrt, ms: min (median) | librosa | ratio of minima | of medians | difference, of the largest |")
     print("|---|---|---|---|---|---|")
-    print(f"| {args.seconds} s, `{args.preset}` | {least[0]:.2f} ({median[0]:.2f}) | {least[1]:.2f} ({median[1]:.2f}) | {least[1] / least[0]:.2f} | "
-          f"{median[1] / median[0]:.2f} | {apart:.1e} |")
+    print(f"| {args.seconds} s, `{args.preset}` | {ours[0]:.2f} ({ours[1]:.2f}) | {theirs[0]:.2f} ({theirs[1]:.2f}) | {theirs[0] / ours[0]:.2f} | "
+          f"{theirs[1] / ours[1]:.2f} | {apart:.1e} |")
 
 
 main()

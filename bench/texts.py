@@ -18,13 +18,13 @@ import re
 import statistics
 import subprocess
 import tempfile
-import time
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import mlrt  # noqa: E402
 import numpy as np  # noqa: E402
 import onnxruntime as ort  # noqa: E402
 import tokenizers  # noqa: E402
+from turns import in_turns  # noqa: E402
 
 FOLDERS = "/usr/share/common-licenses", "/usr/share/doc", "/usr/share/perl"
 LONGEST = 256
@@ -121,16 +121,8 @@ def main():
     cases |= {"32 texts": lines[:32], "32 others": lines[32:64], "64 texts": lines[64:128]}
     for name, texts in cases.items():
         a, b = ours.run(text=texts)["embedding"], peer.run(texts)
-        times = [[], []]
-        for _ in range(args.rounds):
-            for side, call in enumerate((lambda: ours.run(text=texts), lambda: peer.run(texts))):
-                repeats, start = 0, time.perf_counter()
-                while repeats == 0 or time.perf_counter() - start < 0.1:
-                    call()
-                    repeats += 1
-                times[side].append((time.perf_counter() - start) / repeats * 1e3)
-        least, median = [min(t) for t in times], [statistics.median(t) for t in times]
-        print(f"| {name} | {least[0]:.2f} ({median[0]:.2f}) | {least[1]:.2f} ({median[1]:.2f}) | {least[1] / least[0]:.2f} | {np.abs(a - b).max():.1e} |")
+        (least, median), (their_least, their_median) = in_turns((lambda: ours.run(text=texts), lambda: peer.run(texts)), args.rounds)
+        print(f"| {name} | {least:.2f} ({median:.2f}) | {their_least:.2f} ({their_median:.2f}) | {their_least / least:.2f} | {np.abs(a - b).max():.1e} |")
 
 
 main()
