@@ -117,7 +117,7 @@ void add_trust_command(Program& program) {
   const std::string tool = program.name();
   flags->options.tool = tool;
   const Command command = program.add_command(
-      "trust", "add, list or remove trusted keys; install trust policies",
+      "trust", "trust keys, list or remove them; install policies",
       "  " + tool + " trust prod.pub.pem --models 'acme/*'\n  " + tool + " trust cat.mlc --id 5f0c21d3a09be4c7\n",
       flags->as_json);
   const Option key = command.add_option("key", flags->options.source, "public key in PEM, or a container for its signer");
