@@ -36,6 +36,7 @@ class FrameCount {
       const auto known = below_.find(from);
       const bool is_known = from == "SP" || known != below_.end();
       const int64_t bytes = is_known ? (from == "SP" ? bytes_ : known->second) + *grown : 0;
+      if (is_known && i.operands[0].reg == "FP") frame_pointer_ = bytes;
       if (!writes_sp && is_known) return below_[std::string(i.operands[0].reg)] = bytes, true;
       if (writes_sp && *grown > 0) return bytes_ = bytes, is_known;
     }
@@ -60,7 +61,11 @@ class FrameCount {
   void forget_values() {
     std::erase_if(below_, [](const auto& known) { return known.first != "FP"; });
   }
-  void close() { bytes_ = 0; }
+  // Behind a return another path goes on, on which no epilogue has loaded x29.
+  void close() {
+    bytes_ = 0;
+    if (frame_pointer_) below_["FP"] = *frame_pointer_;
+  }
   bool is_too_large() const { return bytes_ > kMaxFrame; }
 
  private:
@@ -74,6 +79,7 @@ class FrameCount {
   }
 
   int64_t bytes_ = 0;
+  std::optional<int64_t> frame_pointer_;
   std::map<std::string, int64_t, std::less<>> below_;  // registers: bytes below where the function began
 };
 

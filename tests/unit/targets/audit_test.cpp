@@ -108,6 +108,9 @@ TEST_CASE("SVE: the decoder knows no more than SVE, and registers on the stack c
     CHECK(words(name, {below, and_one, align, ret}) == "");
     CHECK(has(words(name, {below, 0x91001129, align}), "variable size"));     // add x9, x9, #4 between
     CHECK(has(words(name, {align}), "variable size"));
+    constexpr uint32_t set_x29 = 0x910043fd, load_x29 = 0xa9417bfd, sp_of_x29 = 0xd10043bf;  // add x29, sp, #16; ldp x29, x30, [sp, #16]; sub sp, x29, #16
+    CHECK(words(name, {set_x29, load_x29, ret, sp_of_x29, load_x29, ret}) == "");
+    CHECK(has(words(name, {set_x29, load_x29, sp_of_x29}), "variable size"));
   }
 }
 
