@@ -94,7 +94,8 @@ constexpr bool is_service(uint32_t feature) { return feature >> 10 == 1; }
 constexpr bool is_of_device(uint32_t feature) { return feature >> 10 == 2 || feature >> 10 == 3; }
 
 // ELF machine numbers: the values of host.arch.
-enum class Machine : uint16_t { None = 0, X86_64 = 62, AArch64 = 183, RiscV64 = 243 };
+enum class Machine : uint16_t { None = 0, X86_64 = 62, AArch64 = 183, RiscV64 = 243, LoongArch64 = 258 };
+inline constexpr Machine kMachines[] = {Machine::X86_64, Machine::AArch64, Machine::RiscV64, Machine::LoongArch64};
 
 constexpr std::string_view name_of(Machine m) {
   switch (m) {
@@ -102,8 +103,21 @@ constexpr std::string_view name_of(Machine m) {
     case Machine::X86_64: return "x86-64";
     case Machine::AArch64: return "aarch64";
     case Machine::RiscV64: return "riscv64";
+    case Machine::LoongArch64: return "loongarch64";
   }
   return "unknown";
 }
+
+// The processors that a feature is a question about, by the block that its id is in; None: it is none about processors of one kind.
+constexpr Machine machine_of(uint32_t feature) {
+  switch (feature >> 7) {
+    case 2: case 3: return Machine::X86_64;
+    case 4: case 5: return Machine::AArch64;
+    case 6: return Machine::RiscV64;
+    case 7: return Machine::LoongArch64;
+    default: return Machine::None;
+  }
+}
+constexpr Machine machine_of(Feature f) { return machine_of(static_cast<uint32_t>(f)); }
 
 }  // namespace mlc

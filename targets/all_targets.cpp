@@ -6,7 +6,7 @@
 namespace mlc::targets {
 
 std::span<const Emitter* const> emitters() {
-  static const Emitter* const all[] = {&x86::emitter(), &aarch64::emitter(), &riscv::emitter(), &spirv::emitter(), &ptx::emitter(), &portable::emitter()};
+  static const Emitter* const all[] = {&x86::emitter(), &aarch64::emitter(), &riscv::emitter(), &loongarch::emitter(), &spirv::emitter(), &ptx::emitter(), &portable::emitter()};
   return all;
 }
 

@@ -22,6 +22,10 @@ inline constexpr int64_t kMostVlenb = 128;
 const Emitter& emitter();
 Status audit(const Target& target, const CodeRange& code, uint64_t& num_instructions);
 }  // namespace riscv
+namespace loongarch {
+const Emitter& emitter();
+Status audit(const Target& target, const CodeRange& code, uint64_t& num_instructions);
+}  // namespace loongarch
 namespace ptx {
 const Emitter& emitter();
 }  // namespace ptx

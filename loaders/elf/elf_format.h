@@ -63,5 +63,6 @@ inline constexpr uint32_t kPropertyAarch64Feature1 = 0xc0000000;
 inline constexpr uint32_t kFeature1Bti = 1;
 
 inline constexpr uint32_t kRiscvRvc = 1, kRiscvFloatAbiDouble = 4;
+inline constexpr uint32_t kLoongArchDoubleObjectsV1 = 0x43;  // double-float ABI; relocations of version 1
 
 }  // namespace mlc::elf

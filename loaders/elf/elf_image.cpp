@@ -57,7 +57,10 @@ class Parser {
     if (header_.machine != static_cast<uint16_t>(machine_))
       return bad("made for machine {}, this is {}", {header_.machine, static_cast<uint16_t>(machine_)});
     const uint32_t flags = machine_ == Machine::RiscV64 ? header_.flags & ~kRiscvRvc : header_.flags;
-    if (flags != (machine_ == Machine::RiscV64 ? kRiscvFloatAbiDouble : 0)) return bad("unexpected e_flags");
+    const uint32_t expected = machine_ == Machine::RiscV64       ? kRiscvFloatAbiDouble
+                              : machine_ == Machine::LoongArch64 ? kLoongArchDoubleObjectsV1
+                                                                 : 0;
+    if (flags != expected) return bad("unexpected e_flags");
     if (header_.ehsize != sizeof(FileHeader) || header_.phentsize != sizeof(ProgramHeader)) return bad("entry sizes");
     if (header_.phnum < 1 || header_.phnum > kMaxProgramHeaders)
       return bad("number of program headers is {}, 1 to {} expected", {header_.phnum, kMaxProgramHeaders});
@@ -213,7 +216,7 @@ class Parser {
     if (count == 0) return ok();
     const Bytes table = at_vaddr(*dyn_.rela, *dyn_.relasz);
     if (table.empty()) return bad("relocation table is not loaded");
-    const uint64_t relative = machine_ == Machine::X86_64 ? 8 : machine_ == Machine::AArch64 ? 1027 : 3;
+    const uint64_t relative = machine_ == Machine::X86_64 ? 8 : machine_ == Machine::AArch64 ? 1027 : 3;  // RISC-V and LoongArch alike
     image_.relocations.reserve(count);
     for (uint64_t i = 0; i < count; ++i) {
       Rela r;

@@ -91,7 +91,8 @@ std::vector<const targets::Target*> devices_of(const std::string& family) {
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"aarch64", "armv8-a"},   {"arm64", "armv8-a"},      {"armv8", "armv8-a"},      {"amd64", "x86-64-v2"},   {"x86_64", "x86-64-v2"}, {"x64", "x86-64-v2"},
     {"sse4", "x86-64-v2"},    {"avx", "x86-64-v3"},      {"avx2", "x86-64-v3"},     {"haswell", "x86-64-v3"}, {"avx512", "x86-64-v4"}, {"avx-512", "x86-64-v4"},
-    {"riscv64", "rv64gc"},    {"riscv", "rv64gc"},       {"gpu", "vulkan,cuda"},    {"nvidia", "cuda"},       {"ptx", "cuda"},         {"spirv", "vulkan"},
+    {"riscv64", "rv64gc"},    {"riscv", "rv64gc"},       {"loongarch", "loongarch64"}, {"la64", "loongarch64"},  {"lsx", "loongarch64-lsx"}, {"lasx", "loongarch64-lsx"},
+    {"gpu", "vulkan,cuda"},   {"nvidia", "cuda"},        {"ptx", "cuda"},           {"spirv", "vulkan"},
     {"cpu", "native"},        {"host", "native"},        {"interpreter", "portable"}};
 
 std::string unknown_target(const std::string& name, const std::vector<std::string>& known) {

@@ -37,6 +37,7 @@ CpuPart part_of(Machine machine) {
     case Machine::X86_64: return probe_x86;
     case Machine::AArch64: return probe_a64;
     case Machine::RiscV64: return probe_rv;
+    case Machine::LoongArch64: return probe_la;
     case Machine::None: break;
   }
   return probe_unknown;
@@ -49,11 +50,9 @@ Record run(const Sources& s) { return run(s, part_of(s.machine())); }
 Record run(const Sources& s, CpuPart cpu) {
   Record record;
   // Questions for other architectures have a definite answer: such hardware is not here.
-  for (size_t i = 0; i < kNumFeatures; ++i) {
-    const std::string_view name = kFeatureNames[i];
-    const bool foreign = name.starts_with("x86.") || name.starts_with("a64.") || name.starts_with("rv.");
-    if (foreign) record.features[i] = {Answer::No, 0, compose("host.arch is {}", name_of(s.machine()))};
-  }
+  for (size_t i = 0; i < kNumFeatures; ++i)
+    if (machine_of(kFeatures[i].feature) != Machine::None)
+      record.features[i] = {Answer::No, 0, compose("host.arch is {}", name_of(s.machine()))};
   record.machine = s.machine();
   record.os_release = s.os_release();
   record.page_size = s.page_size();
@@ -73,6 +72,7 @@ std::vector<std::string> probe_raw(const Sources& s, const Topology& t) {
     case Machine::X86_64: return raw_x86(s);
     case Machine::AArch64: return raw_a64(s);
     case Machine::RiscV64: return raw_rv(s, t.allowed_cpus);
+    case Machine::LoongArch64: return raw_la(s);
     case Machine::None: break;
   }
   return {};

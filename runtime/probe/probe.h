@@ -1,5 +1,5 @@
 // The probe: asks the sources, fills the record. Start reading here; record.h says what comes out, sources.h what goes
-// in, cpu_x86.cpp / cpu_a64.cpp / cpu_rv.cpp hold one detection line per feature of schema/features.tbl.
+// in, cpu_x86.cpp / cpu_a64.cpp / cpu_rv.cpp / cpu_la.cpp hold one detection line per feature of schema/features.tbl.
 #pragma once
 
 #include "runtime/probe/record.h"
@@ -19,10 +19,11 @@ const Record& host();
 // first call of `host`; false, and nothing happens, behind it.
 [[nodiscard]] bool stand_in_for_host(Record record);
 
-// The three parts.
+// The four parts.
 void probe_x86(const Sources& sources, Record& record);
 void probe_a64(const Sources& sources, Record& record);
 void probe_rv(const Sources& sources, Record& record);
+void probe_la(const Sources& sources, Record& record);
 // Allowed CPUs, cores, those that runs have by default, quota and memory limits, and from them the number of workers.
 void probe_topology(const Sources& sources, Record& record);
 // What the processor and the kernel said, as text: leaves, hwcaps, hwprobe pairs. For people, as is the layout below; no session waits for it.
@@ -30,6 +31,7 @@ std::vector<std::string> probe_raw(const Sources& sources, const Topology& topol
 std::vector<std::string> raw_x86(const Sources& sources);
 std::vector<std::string> raw_a64(const Sources& sources);
 std::vector<std::string> raw_rv(const Sources& sources, const std::vector<int>& cpus);
+std::vector<std::string> raw_la(const Sources& sources);
 // Of the CPUs of that topology.
 Layout probe_layout(const Sources& sources, const Topology& topology);
 

@@ -38,7 +38,7 @@ class Sources {
   virtual uint64_t xgetbv0() const = 0;              // only called when OSXSAVE is set
   virtual CallResult xcomp_supported() const = 0;    // arch_prctl(ARCH_GET_XCOMP_SUPP)
 
-  // aarch64 and riscv64.
+  // aarch64, riscv64 and loongarch64; the two below are of riscv64.
   virtual std::optional<uint64_t> auxv(unsigned long type) const = 0;  // none: the kernel did not pass it
   virtual CallResult prctl(int option) const = 0;
   virtual int hwprobe(std::span<HwprobePair> pairs, const std::vector<int>& cpus) const = 0;  // errno or 0

@@ -1,5 +1,5 @@
-// Decodes machine code of AArch64 and RISC-V with LLVM's decoders, limited to exactly the features given. No LLVM type
-// here. (x86 goes through Zydis: LLVM's x86 decoder accepts instructions whose features are off.)
+// Decodes machine code of AArch64, RISC-V and LoongArch with LLVM's decoders, limited to exactly the features given; that of LoongArch takes
+// no notice of features (LLVM 19), so the audit has a list of its own. No LLVM type here. (x86 goes through Zydis: LLVM's x86 decoder accepts instructions whose features are off.)
 #pragma once
 
 #include <functional>

@@ -12,6 +12,8 @@ Machine host_machine() {
   return Machine::AArch64;
 #elif defined(__riscv) && __riscv_xlen == 64
   return Machine::RiscV64;
+#elif defined(__loongarch_lp64)
+  return Machine::LoongArch64;
 #else
   return Machine::None;
 #endif

@@ -202,6 +202,11 @@ void initialize_llvm() {
     LLVMInitializeRISCVTargetMC();
     LLVMInitializeRISCVAsmPrinter();
     LLVMInitializeRISCVDisassembler();
+    LLVMInitializeLoongArchTargetInfo();
+    LLVMInitializeLoongArchTarget();
+    LLVMInitializeLoongArchTargetMC();
+    LLVMInitializeLoongArchAsmPrinter();
+    LLVMInitializeLoongArchDisassembler();
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
@@ -234,6 +239,10 @@ Result<std::unique_ptr<ObjectCompiler>> ObjectCompiler::create(const Target& tar
       self->features_ += ",+reserve-x18";  // the platform's register on Windows, macOS and Android
       break;
     case Machine::RiscV64: self->cpu_ = "generic-rv64"; break;
+    case Machine::LoongArch64:
+      self->cpu_ = "generic";  // "generic-la64" has LSX
+      self->features_ += ",+64bit";
+      break;
     case Machine::None:
       if (!is_ptx(target)) return Status(Code::Internal, "LLVM was asked for portable code");
       self->cpu_ = target.llvm_cpu;
@@ -243,7 +252,7 @@ Result<std::unique_ptr<ObjectCompiler>> ObjectCompiler::create(const Target& tar
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // only Op::Fma is fused
   options.FunctionSections = true;
   options.DataSections = true;
-  if (target.machine == Machine::RiscV64) options.MCOptions.ABIName = "lp64d";
+  if (target.machine == Machine::RiscV64 || target.machine == Machine::LoongArch64) options.MCOptions.ABIName = "lp64d";
   self->machine_.reset(backend->createTargetMachine(target.llvm_triple, self->cpu_, self->features_, options,
                                                     llvm::Reloc::PIC_, llvm::CodeModel::Small,
                                                     llvm::CodeGenOptLevel::Aggressive));

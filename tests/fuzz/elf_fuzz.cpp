@@ -11,7 +11,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mlc;
   const Bytes file = std::as_bytes(std::span(data, size));
-  for (Machine machine : {Machine::X86_64, Machine::AArch64, Machine::RiscV64}) {
+  for (Machine machine : kMachines) {
     auto image = elf::parse_image(file, machine, 4096);
     if (!image) {
       if (image.status().message.empty()) std::abort();

@@ -32,6 +32,7 @@ inline std::vector<std::byte> compile_module(Machine machine, const std::string&
     case Machine::X86_64: target = "--target=x86_64-pc-linux-elf -mno-red-zone -fcf-protection=branch"; break;
     case Machine::AArch64: target = "--target=aarch64-unknown-linux-elf -mbranch-protection=bti -ffixed-x18"; break;
     case Machine::RiscV64: target = "--target=riscv64-unknown-linux-elf -march=rv64gc -mabi=lp64d"; break;
+    case Machine::LoongArch64: target = "--target=loongarch64-unknown-linux-elf -march=loongarch64 -mabi=lp64d"; break;
     case Machine::None: return {};
   }
   const fs::path dir = fs::temp_directory_path() / ("mlc-modules-" + std::to_string(getpid()));

@@ -12,6 +12,7 @@
 #include "base/byte_cursor.h"
 #include "base/files/file_calls.h"
 #include "packager/cli/container_file.h"
+#include "schema/features.h"
 #include "schema/format.h"
 
 namespace mlc::cli {
@@ -38,7 +39,9 @@ struct RunnerFile {
 
 std::string machine_of(Bytes elf) {
   const uint64_t number = load_uint(elf.subspan(18, 2));
-  return number == 62 ? "x86-64" : number == 183 ? "aarch64" : number == 243 ? "riscv64" : "ELF machine " + std::to_string(number);
+  for (const Machine m : kMachines)
+    if (static_cast<uint64_t>(m) == number) return std::string(name_of(m));
+  return "ELF machine " + std::to_string(number);
 }
 
 Result<RunnerFile> read_runner(const ExecutableOptions& options) {

@@ -17,13 +17,9 @@ std::string number_of(const FeatureRow& row, const probe::FeatureAnswer& a) {
   return std::to_string(a.number);
 }
 
-bool is_of_this_host(std::string_view feature, Machine machine) {
-  const auto starts = [&](std::string_view prefix) { return feature.starts_with(prefix); };
-  if (starts("x86.")) return machine == Machine::X86_64;
-  if (starts("a64.")) return machine == Machine::AArch64;
-  if (starts("rv.")) return machine == Machine::RiscV64;
-  if (starts("cuda.") || starts("vk.")) return false;  // of a device
-  return true;
+bool is_of_this_host(Feature feature, Machine machine) {
+  const Machine asked = machine_of(feature);
+  return !is_of_device(static_cast<uint32_t>(feature)) && (asked == Machine::None || asked == machine);
 }
 
 // Services are this program's, not the machine's.
@@ -107,7 +103,7 @@ Report describe(const probe::Record& r, const probe::Layout& layout, const std::
   Json features = Json::object();
   for (size_t i = 0; i < kNumFeatures; ++i) {
     const FeatureRow& row = kFeatures[i];
-    if (!is_of_this_host(kFeatureNames[i], r.machine)) continue;
+    if (!is_of_this_host(kFeatures[i].feature, r.machine)) continue;
     const bool is_ours = is_service(static_cast<uint32_t>(row.feature));
     const probe::FeatureAnswer a = is_ours ? offered(kFeatureNames[i]) : r.features[i];
     std::string line(kFeatureNames[i]);

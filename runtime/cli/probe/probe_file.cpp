@@ -23,7 +23,7 @@ const JsonValue& at(const JsonValue& root, std::initializer_list<std::string_vie
 }
 
 std::optional<Machine> machine_named(std::string_view name) {
-  for (const Machine m : {Machine::X86_64, Machine::AArch64, Machine::RiscV64})
+  for (const Machine m : kMachines)
     if (name == name_of(m)) return m;
   return std::nullopt;
 }
@@ -39,8 +39,7 @@ probe::FeatureAnswer answer_of(const JsonValue& feature) {
 
 void read_features(const JsonValue& root, probe::Record& record) {
   for (size_t i = 0; i < kNumFeatures; ++i) {
-    const std::string_view name = kFeatureNames[i];
-    const bool is_of_processor = name.starts_with("x86.") || name.starts_with("a64.") || name.starts_with("rv.");
+    const bool is_of_processor = machine_of(kFeatures[i].feature) != Machine::None;
     record.features[i] = {is_of_processor ? probe::Answer::No : probe::Answer::Unknown, 0, "not in the probe"};
   }
   for (const mlc::JsonMember& member : at(root, {"features"}).members())

@@ -25,7 +25,8 @@ const Image& module_for(Machine m) {
   static const Image x86 = test::compile_module(Machine::X86_64, "tests/support/module_source.c", "--no-undefined");
   static const Image a64 = test::compile_module(Machine::AArch64, "tests/support/module_source.c", "--no-undefined");
   static const Image rv = test::compile_module(Machine::RiscV64, "tests/support/module_source.c", "--no-undefined");
-  return m == Machine::X86_64 ? x86 : m == Machine::AArch64 ? a64 : rv;
+  static const Image la = test::compile_module(Machine::LoongArch64, "tests/support/module_source.c", "--no-undefined");
+  return m == Machine::X86_64 ? x86 : m == Machine::AArch64 ? a64 : m == Machine::RiscV64 ? rv : la;
 }
 
 #define NEED_MODULE(machine)                                                     \
@@ -33,8 +34,6 @@ const Image& module_for(Machine m) {
     MESSAGE("skipped: clang-19 or ld.lld-19 is missing or lacks this target");   \
     return;                                                                      \
   }
-
-constexpr Machine kMachines[] = {Machine::X86_64, Machine::AArch64, Machine::RiscV64};
 
 Compatible token() {
   static const std::vector<format::Variant> variants = [] {
@@ -70,7 +69,7 @@ std::string refusal(Machine m, const std::function<void(Image&)>& change) {
 
 }  // namespace
 
-TEST_CASE("modules of all three architectures are accepted on pages of 4, 16 and 64 KiB") {
+TEST_CASE("modules of all architectures are accepted on pages of 4, 16 and 64 KiB") {
   for (Machine m : kMachines) {
     NEED_MODULE(m);
     for (uint64_t page : {4096, 16384, 65536}) {
@@ -85,10 +84,19 @@ TEST_CASE("modules of all three architectures are accepted on pages of 4, 16 and
   }
 }
 
+TEST_CASE("a module of LoongArch has the ABI of double floats and relocations of version 1") {
+  NEED_MODULE(Machine::LoongArch64);
+  CHECK(header(const_cast<Image&>(module_for(Machine::LoongArch64))).flags == 0x43);
+  for (const uint32_t flags : {0x41u, 0x42u, 0x3u, 0x0u, 0x83u})  // no floats in registers, single ones, relocations of version 0, ...
+    CHECK(refusal(Machine::LoongArch64, [&](Image& i) { header(i).flags = flags; }).find("e_flags") != std::string::npos);
+  CHECK(refusal(Machine::LoongArch64, [](Image& i) { program(i, elf::kPtGnuStack).type = elf::kPtRiscvAttributes; }).find("another machine") != std::string::npos);
+}
+
 TEST_CASE("a module of a foreign architecture is refused") {
   NEED_MODULE(Machine::X86_64);
   CHECK(!elf::parse_image(module_for(Machine::X86_64), Machine::AArch64, 4096));
   CHECK(!elf::parse_image(module_for(Machine::X86_64), Machine::RiscV64, 4096));
+  CHECK(!elf::parse_image(module_for(Machine::X86_64), Machine::LoongArch64, 4096));
 }
 
 TEST_CASE("the C library is no module, nor is one that imports, is empty or is text") {

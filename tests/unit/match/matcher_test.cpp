@@ -95,6 +95,39 @@ TEST_CASE("on RISC-V vectors come first where there are some of version 1.0, of 
   CHECK(picked() == "rv64gc portable");
 }
 
+TEST_CASE("on LoongArch vectors come first where the kernel keeps them and accesses need not be aligned") {
+  auto s = test::FakeSources();
+  s.arch = Machine::LoongArch64;
+  auto all = fleet();
+  for (const char* name : {"loongarch64", "loongarch64-lsx"}) all.push_back(variant_for(name));
+  const auto picked = [&](uint64_t hwcap) {
+    s.auxiliary = {{16, hwcap}};
+    const auto record = probe::run(s);
+    return names(all, Matcher(record, all).candidates("", "").value());
+  };
+  CHECK(picked(0x1f) == "loongarch64-lsx loongarch64 portable");
+  CHECK(picked(0x1b) == "loongarch64 portable");
+  CHECK(picked(0x1) == "portable");
+}
+
+// What this version's LoongArch is for one before it.
+TEST_CASE("a variant for a machine of a later version, with features of one, is left out and others run") {
+  auto s = test::FakeSources::x86_v4();
+  auto all = fleet();
+  all.push_back(variant_for("x86-64-v4"));
+  all.back().name = "newarch64";
+  all.back().target = "newarch64";
+  all.back().features = {1000, static_cast<uint32_t>(Feature::OsCodePages)};
+  all.back().clauses[0].values = {4242};
+  const auto record = probe::run(s);
+  const Matcher m(record, all);
+  CHECK(names(all, m.candidates("", "").value()).find("newarch64") == std::string::npos);
+  CHECK(names(all, m.candidates("", "").value()).find("x86-64-v4") == 0);
+  CHECK_FALSE(m.candidates("newarch64", "").ok());
+  CHECK(m.assessments().back().reason().find("feature 1000 unknown") != std::string::npos);
+  CHECK(m.assessments().back().reason().find("host.arch == 4242 no") != std::string::npos);
+}
+
 TEST_CASE("code for vectors of SVE fits where this thread's are as long, or longer") {
   auto s = test::FakeSources();
   s.arch = Machine::AArch64;

@@ -22,6 +22,13 @@ FakeSources rv() {
   return s;
 }
 
+FakeSources la(uint64_t hwcap) {
+  FakeSources s;
+  s.arch = Machine::LoongArch64;
+  s.auxiliary = {{16, hwcap}};
+  return s;
+}
+
 }  // namespace
 
 // The HWCAP words are those of qemu's cortex-a53, cortex-a76, a64fx and max.
@@ -132,4 +139,26 @@ TEST_CASE("riscv: hwprobe answers, an unknown key is unknown, vector can be off 
   CHECK(o[Feature::RvI].answer == Answer::Yes);
   CHECK(o[Feature::RvV].answer == Answer::Unknown);
   CHECK(o[Feature::RvZba].source.find("does not know") != std::string::npos);
+}
+
+// 3A5000 under Linux 6.1, which keeps no vectors for threads, and under 6.5; the last has a processor of 2K0300's kind, with LSX alone.
+TEST_CASE("recorded LoongArch machines") {
+  const Record old_kernel = run(la(0x14f));
+  CHECK(derived_level(old_kernel) == "loongarch64");
+  CHECK(old_kernel[Feature::LaFpu].answer == Answer::Yes);
+  CHECK(old_kernel[Feature::LaLsx].answer == Answer::No);
+  CHECK(old_kernel[Feature::LaLsx].source == "hwcap[4]");
+  CHECK(old_kernel[Feature::X86Avx].source.find("loongarch64") != std::string::npos);
+  CHECK(derived_level(run(la(0x17f))) == "loongarch64-lsx");
+  CHECK(run(la(0x17f))[Feature::LaLasx].answer == Answer::Yes);
+  CHECK(run(la(0x1f))[Feature::LaLasx].answer == Answer::No);
+  CHECK(derived_level(run(la(0x1f))) == "loongarch64-lsx");
+  CHECK(derived_level(run(la(0x1b))) == "loongarch64");  // LSX without accesses that are not aligned
+  CHECK(derived_level(run(la(0x1))).empty());            // no floating-point unit
+  FakeSources silent;
+  silent.arch = Machine::LoongArch64;
+  CHECK(run(silent)[Feature::LaLsx].answer == Answer::Unknown);
+  CHECK(run(silent)[Feature::LaLsx].source.find("not passed") != std::string::npos);
+  const Record other = run(rv());
+  CHECK(other[Feature::LaLsx].answer == Answer::No);
 }

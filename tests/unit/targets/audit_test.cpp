@@ -19,9 +19,10 @@ std::string audit(const char* name, const Code8& code) {
   REQUIRE(t != nullptr);
   uint64_t count = 0;
   const targets::CodeRange range = {std::as_bytes(std::span(code)), 0x10000};
-  const Status s = t->machine == Machine::X86_64       ? targets::x86::audit(*t, range, count)
-                   : t->machine == Machine::AArch64 ? targets::aarch64::audit(*t, range, count)
-                                                           : targets::riscv::audit(*t, range, count);
+  const Status s = t->machine == Machine::X86_64      ? targets::x86::audit(*t, range, count)
+                   : t->machine == Machine::AArch64   ? targets::aarch64::audit(*t, range, count)
+                   : t->machine == Machine::RiscV64 ? targets::riscv::audit(*t, range, count)
+                                                      : targets::loongarch::audit(*t, range, count);
   return s.ok() ? "" : s.text();
 }
 std::string words(const char* name, std::initializer_list<uint32_t> list) {
@@ -124,6 +125,47 @@ TEST_CASE("RISC-V: the decoder knows exactly the features of the target") {
   CHECK(has(words("rv64gc", {0x80010113, 0x80010113, 0xff010113}), "4096"));  // addi sp, sp, -2048 twice, then -16
   CHECK(words("rv64gc", {0x80010113, 0x80010113}) == "");
   CHECK(has(words("rv64gc", {0x00000000}), "refused"));                     // unimp: data in code
+}
+
+TEST_CASE("LoongArch: the list of the target decides, LLVM's decoder knows every extension") {
+  constexpr uint32_t ret = 0x4c000020, lsx = 0x71308820, lasx = 0x75308820;  // vfadd.s, xvfadd.s
+  CHECK(words("loongarch64", {0x01010820, 0x08118820, 0x2ac00080, ret}) == "");  // fadd.d, fmadd.s, preld
+  CHECK(has(words("loongarch64", {lsx}), "no part of the target"));
+  CHECK(words("loongarch64-lsx", {lsx, 0x01010820, ret}) == "");
+  // xvfadd.s, vext2xv.h.b, vfrecipe.s, frecipe.s, amadd.b, x86inc.b, hvcl
+  for (const uint32_t word : {lasx, 0x769f1020u, 0x729d1420u, 0x01147420u, 0x385d14c4u, 0x00008080u, 0x002b8000u})
+    CHECK_MESSAGE(has(words("loongarch64-lsx", {word}), "no part of the target"), word);
+  CHECK(has(words("loongarch64", {0x00000000}), "no instruction"));
+  // syscall, break 1, dbar, amadd.d, ll.d, cpucfg, csrrd, movgr2fcsr, rdtime.d
+  for (const uint32_t word : {0x002b0000u, 0x002a0001u, 0x38720000u, 0x386194c4u, 0x220000a4u, 0x00006ca4u, 0x04000004u, 0x0114c080u, 0x000068a4u})
+    CHECK_MESSAGE(has(words("loongarch64-lsx", {word}), "no part of the target"), word);
+  CHECK(words("loongarch64", {ret, 0x002a0000, ret}) == "");                 // break 0 between functions
+  for (const uint32_t word : {0x28c00044u, 0x00150095u, 0x00150044u})        // ld.d $a0, $tp, 0; move $r21, $a0; move $a0, $tp
+    CHECK_MESSAGE(has(words("loongarch64", {word}), "belongs to the system"), word);
+  CHECK(has(words("loongarch64", {0x4c000081}), "indirect"));                // jirl $ra, $a0, 0
+  CHECK(has(words("loongarch64", {0x4c000080}), "indirect"));                // jr $a0
+  CHECK(has(words("loongarch64", {0x50100000}), "leaves the module"));       // b 4096
+}
+
+TEST_CASE("LoongArch: frames by constants, by registers that hold one, and from the frame pointer") {
+  constexpr uint32_t ret = 0x4c000020, down_2048 = 0x02e00063, down_16 = 0x02ffc063, down_2032 = 0x02e04063, up_2032 = 0x02dfc063;
+  constexpr uint32_t set_fp = 0x02dfc076, load_fp = 0x28df8076, align = 0x00850003, sp_of_fp = 0x02fe02c3;  // fp = sp + 2032; sp = fp - 128
+  constexpr uint32_t a0_is_4096 = 0x14000024, a0_is_64 = 0x03810004, sp_is_fp_less_a0 = 0x001192c3, sp_less_a0 = 0x00119063;
+  CHECK(words("loongarch64", {down_2048, down_2048}) == "");
+  CHECK(has(words("loongarch64", {down_2048, down_2048, down_16}), "4096"));
+  CHECK(words("loongarch64", {down_2048, up_2032, ret, down_2048, down_2048, ret}) == "");
+  CHECK(words("loongarch64", {down_2032, set_fp, down_16, align, a0_is_4096, sp_is_fp_less_a0, up_2032, load_fp, up_2032, ret}) == "");
+  CHECK(has(words("loongarch64", {down_2048, down_2032, align}), "4096"));   // up to 63 bytes more
+  CHECK(has(words("loongarch64", {0x008c0003}), "variable size"));           // bits 12 to 0 cleared
+  CHECK(words("loongarch64", {a0_is_64, sp_less_a0, ret}) == "");
+  CHECK(has(words("loongarch64", {a0_is_4096, down_16, sp_less_a0}), "4096"));
+  CHECK(has(words("loongarch64", {sp_less_a0}), "variable size"));
+  CHECK(has(words("loongarch64", {a0_is_64, 0x28c00084, sp_less_a0}), "variable size"));  // ld.d $a0, $a0, 0 between
+  CHECK(has(words("loongarch64", {a0_is_64, 0x40000880, sp_less_a0, ret}), "variable size"));  // a branch between
+  CHECK(has(words("loongarch64", {a0_is_64, 0x00109483}), "variable size"));  // add.d $sp, $a0, $a1
+  CHECK(has(words("loongarch64", {sp_of_fp}), "variable size"));
+  CHECK(words("loongarch64", {down_2032, set_fp, sp_of_fp, load_fp, up_2032, ret, sp_of_fp, load_fp, up_2032, ret}) == "");
+  CHECK(has(words("loongarch64", {down_2032, set_fp, load_fp, sp_of_fp}), "variable size"));
 }
 
 TEST_CASE("RISC-V with vectors: types that every machine has, two control registers, frames at the longest registers") {

@@ -1,4 +1,5 @@
-// Runs kernels for another machine under qemu-user, where a cross compiler and the emulator are installed.
+// Runs kernels for another machine under qemu-user, where clang, lld and the emulator are installed. MLC_QEMU names a folder with emulators
+// (qemu-ARCH or qemu-ARCH-static) that come before those of PATH: what a distribution's is too old for.
 #pragma once
 
 #include <cstdio>
@@ -14,6 +15,9 @@
 
 namespace mlc::testing {
 
+// Whether its system calls have the common numbers, which cross_runner.cc has.
+inline bool can_be_crossed(const targets::Target& target) { return target.machine != Machine::None && target.machine != Machine::X86_64; }
+
 struct CrossLaunch {
   uint32_t kernel = 0, begin = 0, end = 0;
   std::vector<AlignedBytes*> buffers;  // results are written back
@@ -25,7 +29,7 @@ struct CrossLaunch {
 class CrossMachine {
  public:
   explicit CrossMachine(const targets::Target& target) {
-    const std::string arch = target.machine == Machine::AArch64 ? "aarch64" : "riscv64";
+    const std::string arch(name_of(target.machine));
     if (targets::has_feature(target, "rv.v")) {
       processors_.clear();
       for (const char* vlen : {"128", "256", "512"}) processors_.push_back(std::string(" -cpu rv64,v=true,vext_spec=v1.0,vlen=") + vlen);
@@ -35,16 +39,17 @@ class CrossMachine {
       for (unsigned bytes = target.vector_bytes; bytes <= 256; bytes *= 2)
         processors_.push_back(" -cpu max,sve-default-vector-length=" + std::to_string(bytes));
     }
-    const std::string compiler = arch + "-linux-gnu-g++";
-    qemu_ = "qemu-" + arch + "-static";
-    if (!works("command -v " + compiler) || !works("command -v " + qemu_)) return;
-    // qemu 7 ends itself at vector code (its issue 1441: conversions towards zero).
-    if (targets::has_feature(target, "rv.v") && works(qemu_ + " --version | grep -q 'version [1-7][.]'")) return;
+    if (targets::has_feature(target, "la.lsx")) processors_ = {" -cpu la464"};
+    if (!find_emulator(arch)) return;
+    // qemu 7 ends itself at vector code of RISC-V (its issue 1441: conversions towards zero), LSX of LoongArch is whole since 8.2.
+    const bool needs_8 = targets::has_feature(target, "rv.v"), needs_9 = targets::has_feature(target, "la.lsx");
+    if (needs_8 && works(qemu_ + " --version | grep -q 'version [1-7][.]'")) return;
+    if (needs_9 && works(qemu_ + " --version | grep -q 'version [1-8][.]'")) return;
     std::string pattern = (std::filesystem::temp_directory_path() / "mlc-cross-XXXXXX").string();
     if (!mkdtemp(pattern.data())) return;
     folder_ = pattern;
-    if (!works(compiler + " -std=c++17 -O1 -static -I" + source_path("") + " -o " + folder_ + "/runner " +
-               source_path("tests/unit/targets/cross_runner.cc")))
+    if (!works("clang-19 --target=" + arch + "-unknown-linux-gnu -std=c++17 -O1 -ffreestanding -fno-builtin -fno-exceptions -nostdlib -static -fuse-ld=lld -I" +
+               source_path("") + " -o " + folder_ + "/runner " + source_path("tests/unit/targets/cross_runner.cc")))
       return;
     ready_ = true;
   }
@@ -89,6 +94,15 @@ class CrossMachine {
   }
 
  private:
+  bool find_emulator(const std::string& arch) {
+    const char* folder = std::getenv("MLC_QEMU");
+    for (const std::string& place : {folder ? std::string(folder) + "/" : std::string(), std::string()})
+      for (const char* suffix : {"-static", ""}) {
+        qemu_ = place + "qemu-" + arch + suffix;
+        if (works("command -v " + qemu_)) return true;
+      }
+    return false;
+  }
   static bool works(const std::string& command) { return std::system((command + " > /dev/null 2>&1").c_str()) == 0; }
   void write(const char* name, const void* data, size_t size) {
     std::ofstream(folder_ + name, std::ios::binary).write(static_cast<const char*>(data), static_cast<std::streamsize>(size));

@@ -1,68 +1,164 @@
-// Runs kernels of a module on the machine it was made for, usually under qemu-user: built statically by the tests with a
-// cross compiler, so it shares no code with the loaders.
+// Runs kernels of a module on the machine it was made for, usually under qemu-user. Linked statically by the tests without any
+// library: clang makes it for every machine that Linux's common numbers of system calls hold for, and it shares no code with the loaders.
 //
 //   cross_runner MODULE LAUNCHES RESULTS
 //
 // LAUNCHES: u32 count, then per launch u32 kernel, tile_begin, tile_end, num_buffers, num_scalars, zero, u64 scratch
 // bytes, per buffer u64 length and its bytes, then the scalars. RESULTS: per launch i32 code and all buffers' bytes.
-#include <elf.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #include "schema/module_abi.h"
 
+// The compiler makes calls of these.
+extern "C" {
+void* memcpy(void* to, const void* from, size_t length) {
+  for (size_t k = 0; k < length; ++k) static_cast<char*>(to)[k] = static_cast<const char*>(from)[k];
+  return to;
+}
+void* memset(void* to, int value, size_t length) {
+  for (size_t k = 0; k < length; ++k) static_cast<char*>(to)[k] = static_cast<char>(value);
+  return to;
+}
+}
+
 namespace {
 
-char* file_bytes(const char* path, size_t* size) {
-  FILE* f = fopen(path, "rb");
-  if (!f) return nullptr;
-  fseek(f, 0, SEEK_END);
-  *size = static_cast<size_t>(ftell(f));
-  rewind(f);
-  char* data = static_cast<char*>(malloc(*size + 1));
-  if (fread(data, 1, *size, f) != *size) return nullptr;
-  fclose(f);
+// asm-generic/unistd.h, which AArch64, RISC-V and LoongArch share.
+enum : long { kOpenat = 56, kLseek = 62, kRead = 63, kWrite = 64, kExitGroup = 94, kMmap = 222 };
+
+long call(long number, long a, long b, long c = 0, long d = 0, long e = 0, long f = 0) {
+#if defined(__aarch64__)
+  register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c;
+  register long x3 __asm__("x3") = d, x4 __asm__("x4") = e, x5 __asm__("x5") = f;
+  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+  return x0;
+#elif defined(__riscv)
+  register long a7 __asm__("a7") = number, a0 __asm__("a0") = a, a1 __asm__("a1") = b, a2 __asm__("a2") = c;
+  register long a3 __asm__("a3") = d, a4 __asm__("a4") = e, a5 __asm__("a5") = f;
+  __asm__ volatile("ecall" : "+r"(a0) : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5) : "memory");
+  return a0;
+#elif defined(__loongarch64)
+  register long a7 __asm__("$a7") = number, a0 __asm__("$a0") = a, a1 __asm__("$a1") = b, a2 __asm__("$a2") = c;
+  register long a3 __asm__("$a3") = d, a4 __asm__("$a4") = e, a5 __asm__("$a5") = f;
+  __asm__ volatile("syscall 0" : "+r"(a0) : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5)
+                   : "memory", "$t0", "$t1", "$t2", "$t3", "$t4", "$t5", "$t6", "$t7", "$t8");
+  return a0;
+#endif
+}
+
+// Fresh memory, zeros; never given back. Null: there is none.
+char* memory(uint64_t bytes, long rights = 3) {
+  constexpr long kPrivateAnonymous = 0x22;
+  const long at = call(kMmap, 0, static_cast<long>(bytes ? bytes : 1), rights, kPrivateAnonymous, -1, 0);
+  return at < 0 && at > -4096 ? nullptr : reinterpret_cast<char*>(at);
+}
+
+constexpr long kHere = -100;  // AT_FDCWD
+
+char* file_bytes(const char* path) {
+  const long file = call(kOpenat, kHere, reinterpret_cast<long>(path), 0);
+  const long size = file < 0 ? -1 : call(kLseek, file, 0, 2);
+  char* data = size < 0 || call(kLseek, file, 0, 0) != 0 ? nullptr : memory(static_cast<uint64_t>(size) + 1);
+  for (long at = 0, got; data && at < size; at += got) {
+    got = call(kRead, file, reinterpret_cast<long>(data + at), size - at);
+    if (got <= 0) return nullptr;
+  }
   return data;
 }
 
-MlrunQuery load(const char* file) {
-  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(file);
-  const auto* segments = reinterpret_cast<const Elf64_Phdr*>(file + header->e_phoff);
-  size_t span = 0;
-  for (int k = 0; k < header->e_phnum; ++k)
-    if (segments[k].p_type == PT_LOAD && segments[k].p_vaddr + segments[k].p_memsz > span)
-      span = segments[k].p_vaddr + segments[k].p_memsz;
-  char* base = static_cast<char*>(mmap(nullptr, span, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  if (base == MAP_FAILED) return nullptr;
-  const Elf64_Dyn* dynamic = nullptr;
-  for (int k = 0; k < header->e_phnum; ++k) {
-    if (segments[k].p_type == PT_LOAD) memcpy(base + segments[k].p_vaddr, file + segments[k].p_offset, segments[k].p_filesz);
-    if (segments[k].p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const Elf64_Dyn*>(base + segments[k].p_vaddr);
+bool write_all(long file, const void* data, uint64_t length) {
+  for (uint64_t at = 0; at < length;) {
+    const long put = call(kWrite, file, reinterpret_cast<long>(static_cast<const char*>(data) + at), static_cast<long>(length - at));
+    if (put <= 0) return false;
+    at += static_cast<uint64_t>(put);
   }
-  const Elf64_Rela* relocations = nullptr;
-  const Elf64_Sym* symbols = nullptr;
+  return true;
+}
+
+// What was written as data is seen as code from here on.
+void make_code_seen(char* begin, char* end) {
+#if defined(__loongarch64)
+  static_cast<void>(begin), static_cast<void>(end);
+  __asm__ volatile("dbar 0\n ibar 0" ::: "memory");
+#elif defined(__riscv)
+  constexpr long kFlushIcache = 259;
+  call(kFlushIcache, reinterpret_cast<long>(begin), reinterpret_cast<long>(end), 0);
+#else
+  for (char* line = begin; line < end; line += 16) __asm__ volatile("dc cvau, %0" ::"r"(line) : "memory");
+  __asm__ volatile("dsb ish" ::: "memory");
+  for (char* line = begin; line < end; line += 16) __asm__ volatile("ic ivau, %0" ::"r"(line) : "memory");
+  __asm__ volatile("dsb ish\n isb" ::: "memory");
+#endif
+}
+
+struct Header {
+  uint8_t ident[16];
+  uint16_t type, machine;
+  uint32_t version;
+  uint64_t entry, segments, sections;
+  uint32_t flags;
+  uint16_t length, segment_length, num_segments;
+};
+struct Segment {
+  uint32_t type, flags;
+  uint64_t offset, address, physical, file_length, length, align;
+};
+struct Dynamic {
+  int64_t tag;
+  uint64_t value;
+};
+struct Relocation {
+  uint64_t offset, info;
+  int64_t addend;
+};
+struct Symbol {
+  uint32_t name;
+  uint8_t info, other;
+  uint16_t section;
+  uint64_t value, length;
+};
+enum : uint32_t { kLoad = 1, kDynamic = 2 };
+enum : int64_t { kEnd = 0, kHash = 4, kStrings = 5, kSymbols = 6, kRelocations = 7, kRelocationBytes = 8 };
+
+bool is_equal(const char* a, const char* b) {
+  while (*a && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+
+MlrunQuery load(const char* file) {
+  const auto* header = reinterpret_cast<const Header*>(file);
+  const auto* segments = reinterpret_cast<const Segment*>(file + header->segments);
+  uint64_t span = 0;
+  for (int k = 0; k < header->num_segments; ++k)
+    if (segments[k].type == kLoad && segments[k].address + segments[k].length > span) span = segments[k].address + segments[k].length;
+  char* base = memory(span, /*read, write, execute*/ 7);
+  if (!base) return nullptr;
+  const Dynamic* dynamic = nullptr;
+  for (int k = 0; k < header->num_segments; ++k) {
+    if (segments[k].type == kLoad) memcpy(base + segments[k].address, file + segments[k].offset, segments[k].file_length);
+    if (segments[k].type == kDynamic) dynamic = reinterpret_cast<const Dynamic*>(base + segments[k].address);
+  }
+  const Relocation* relocations = nullptr;
+  const Symbol* symbols = nullptr;
   const char* names = nullptr;
   const uint32_t* hash = nullptr;
-  size_t num_relocations = 0;
-  for (; dynamic && dynamic->d_tag != DT_NULL; ++dynamic) {
-    char* at = base + dynamic->d_un.d_ptr;
-    if (dynamic->d_tag == DT_RELA) relocations = reinterpret_cast<const Elf64_Rela*>(at);
-    if (dynamic->d_tag == DT_RELASZ) num_relocations = dynamic->d_un.d_val / sizeof(Elf64_Rela);
-    if (dynamic->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const Elf64_Sym*>(at);
-    if (dynamic->d_tag == DT_STRTAB) names = at;
-    if (dynamic->d_tag == DT_HASH) hash = reinterpret_cast<const uint32_t*>(at);
+  uint64_t num_relocations = 0;
+  for (; dynamic && dynamic->tag != kEnd; ++dynamic) {
+    char* at = base + dynamic->value;
+    if (dynamic->tag == kRelocations) relocations = reinterpret_cast<const Relocation*>(at);
+    if (dynamic->tag == kRelocationBytes) num_relocations = dynamic->value / sizeof(Relocation);
+    if (dynamic->tag == kSymbols) symbols = reinterpret_cast<const Symbol*>(at);
+    if (dynamic->tag == kStrings) names = at;
+    if (dynamic->tag == kHash) hash = reinterpret_cast<const uint32_t*>(at);
   }
-  for (size_t k = 0; k < num_relocations; ++k) {
-    char* value = base + relocations[k].r_addend;
-    memcpy(base + relocations[k].r_offset, &value, sizeof value);
+  for (uint64_t k = 0; k < num_relocations; ++k) {
+    char* value = base + relocations[k].addend;
+    memcpy(base + relocations[k].offset, &value, sizeof value);
   }
-  __builtin___clear_cache(base, base + span);
+  make_code_seen(base, base + span);
   for (uint32_t k = 0; hash && symbols && k < hash[1]; ++k)
-    if (strcmp(names + symbols[k].st_name, MLRUN_QUERY_SYMBOL) == 0)
-      return reinterpret_cast<MlrunQuery>(base + symbols[k].st_value);
+    if (is_equal(names + symbols[k].name, MLRUN_QUERY_SYMBOL)) return reinterpret_cast<MlrunQuery>(base + symbols[k].value);
   return nullptr;
 }
 
@@ -74,15 +170,13 @@ T take(const char*& in) {
   return v;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   if (argc != 4) return 2;
-  size_t size = 0;
-  const char* module_file = file_bytes(argv[1], &size);
-  const char* in = file_bytes(argv[2], &size);
-  FILE* out = fopen(argv[3], "wb");
-  if (!module_file || !in || !out) return 3;
+  const char* module_file = file_bytes(argv[1]);
+  const char* in = file_bytes(argv[2]);
+  constexpr long kWriteCreateTruncate = 01101;
+  const long out = call(kOpenat, kHere, reinterpret_cast<long>(argv[3]), kWriteCreateTruncate, 0600);
+  if (!module_file || !in || out < 0) return 3;
   const MlrunQuery query = load(module_file);
   const MlrunHost host = {MLRUN_MODULE_ABI, sizeof(MlrunHost), 0, 0};
   const MlrunModule* module = query ? query(MLRUN_MODULE_ABI, &host) : nullptr;
@@ -99,20 +193,35 @@ int main(int argc, char** argv) {
     if (num_buffers > 16 || num_scalars > 16 || kernel >= module->entry_count) return 5;
     for (uint32_t k = 0; k < num_buffers; ++k) {
       lengths[k] = take<uint64_t>(in);
-      buffers[k] = aligned_alloc(64, (lengths[k] + 127) & ~uint64_t{63});
+      buffers[k] = memory(lengths[k] + 64);
+      if (!buffers[k]) return 7;
       memcpy(buffers[k], in, lengths[k]);
       in += lengths[k];
     }
     for (uint32_t k = 0; k < num_scalars; ++k) scalars[k] = take<int64_t>(in);
-    void* scratch = aligned_alloc(64, (scratch_bytes + 127) & ~uint64_t{63});
+    void* scratch = memory(scratch_bytes + 64);
+    if (!scratch) return 7;
     const MlrunLaunch launch = {buffers, lengths, scalars, scratch, 0, 1};
     const int32_t code = module->entries[kernel].run(&launch, begin, end);
-    fwrite(&code, 4, 1, out);
-    for (uint32_t k = 0; k < num_buffers; ++k) {
-      fwrite(buffers[k], 1, lengths[k], out);
-      free(buffers[k]);
-    }
-    free(scratch);
+    if (!write_all(out, &code, 4)) return 6;
+    for (uint32_t k = 0; k < num_buffers; ++k)
+      if (!write_all(out, buffers[k], lengths[k])) return 6;
   }
-  return fclose(out) == 0 ? 0 : 6;
+  return 0;
 }
+
+}  // namespace
+
+// The stack begins with argc and argv.
+extern "C" [[noreturn]] __attribute__((used)) void begin(long* stack) {
+  const int result = run(static_cast<int>(stack[0]), reinterpret_cast<char**>(stack + 1));
+  for (;;) call(kExitGroup, result, 0);
+}
+
+#if defined(__aarch64__)
+__asm__(".global _start\n_start: mov x0, sp\n and sp, x0, -16\n b begin\n");
+#elif defined(__riscv)
+__asm__(".global _start\n_start: mv a0, sp\n andi sp, sp, -16\n j begin\n");
+#elif defined(__loongarch64)
+__asm__(".global _start\n_start: move $a0, $sp\n bstrins.d $sp, $zero, 3, 0\n b begin\n");
+#endif

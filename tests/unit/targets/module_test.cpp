@@ -32,10 +32,7 @@ TEST_CASE("modules of every target keep the rules of the loader") {
     if (!is_plain(t) || t.machine == Machine::None) continue;
     auto module = emit_in_small_frames(t, kernels);
     if (!module.ok()) FAIL(t.name << ": " << module.status().text());
-    const Machine machine = t.machine == Machine::X86_64       ? Machine::X86_64
-                            : t.machine == Machine::AArch64 ? Machine::AArch64
-                                                          : Machine::RiscV64;
-    auto image = elf::parse_image(module->bytes, machine, 65536);
+    auto image = elf::parse_image(module->bytes, t.machine, 65536);
     CHECK_MESSAGE(image.ok(), t.name << ": " << (image.ok() ? "" : image.status().text()));
     // All segments share one page of the file: no padding to 64 KiB.
     CHECK(module->bytes.size() < 64 * 1024);
@@ -113,7 +110,7 @@ TEST_CASE("kernels whose stack frame is too large are told, and values in scratc
   std::vector<loop::Kernel> kernels;
   kernels.push_back(crowded(ctx, loop::Hoisting::None));
   kernels.push_back(crowded(ctx, loop::Hoisting::All));
-  for (const char* name : {"x86-64-v2", "x86-64-v4", "armv8-a", "armv8-a+sve256", "armv8-a+sve512", "rv64gc", "rv64gcv"}) {
+  for (const char* name : {"x86-64-v2", "x86-64-v4", "armv8-a", "armv8-a+sve256", "armv8-a+sve512", "rv64gc", "rv64gcv", "loongarch64", "loongarch64-lsx"}) {
     const Target& t = *targets::find_target(name);
     std::vector<targets::LargeFrame> large;
     auto module = targets::emit_module(t, kernels, &large);
@@ -164,7 +161,7 @@ TEST_CASE("small arrays begin as zeros without a call of any library") {
 }
 
 TEST_CASE("a module without kernels is a module") {
-  for (const char* name : {"x86-64-v2", "armv8-a", "armv8-a+sve256", "rv64gc", "rv64gcv", "portable"}) {
+  for (const char* name : {"x86-64-v2", "armv8-a", "armv8-a+sve256", "rv64gc", "rv64gcv", "loongarch64", "loongarch64-lsx", "portable"}) {
     auto module = targets::emit_module(*targets::find_target(name), {});
     REQUIRE_MESSAGE(module.ok(), name << (module.ok() ? "" : module.status().text()));
     CHECK(targets::audit_module(*targets::find_target(name), module->bytes).ok());
