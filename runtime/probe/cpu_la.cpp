@@ -1,5 +1,6 @@
-// LoongArch on Linux: AT_HWCAP, whose bits are what CPUCFG says and the kernel keeps for threads: without its support for vectors the
-// instruction still names LSX and LASX. The bits are spelled out, because headers are older than LoongArch on most build machines.
+// LoongArch on Linux: AT_HWCAP, whose bits are what CPUCFG says and the kernel keeps for threads: without its support
+// for vectors the instruction still names LSX and LASX. The bits are spelled out, because headers are older than
+// LoongArch on most build machines.
 #include <cstdio>
 
 #include "runtime/probe/probe.h"

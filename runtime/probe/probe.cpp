@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/compose.h"
-#include "runtime/probe/native.h"
+#include "runtime/probe/native/native.h"
 #include "schema/module_abi.h"
 #include "schema/targets.h"
 

@@ -12,7 +12,7 @@
 #include "base/compose.h"
 #include "base/on_exit.h"
 #include "runtime/memory/code_memory.h"
-#include "runtime/probe/native.h"
+#include "runtime/probe/native/native.h"
 #include "runtime/probe/probe.h"
 
 namespace mlc::probe {

@@ -9,7 +9,7 @@
 #include "base/compose.h"
 #include "base/system/windows_text.h"
 #include "runtime/memory/code_memory.h"
-#include "runtime/probe/native.h"
+#include "runtime/probe/native/native.h"
 #include "runtime/probe/probe.h"
 #include "runtime/probe/text.h"
 #include "schema/module_abi.h"

@@ -10,11 +10,13 @@ namespace mlc::targets::loongarch {
 namespace {
 
 constexpr std::string_view kLa64[] = {"64bit"};  // what host.arch says
-constexpr std::string_view kZero = "R0", kReturn = "R1", kThread = "R2", kStack = "R3", kReserved = "R21", kFrame = "R22";
+constexpr std::string_view kZero = "R0", kReturn = "R1", kThread = "R2", kStack = "R3", kReserved = "R21";
+constexpr std::string_view kFrame = "R22";
 
-// What computing needs of LA64 1.0 with floats, as LLVM names it, sorted. LLVM's decoder knows every extension whatever the features are, so
-// this list says what is allowed; not in it are calls of the system, privileged and atomic instructions, barriers, the clock, accesses
-// that trap by themselves, fcsr (how sums are rounded), what came with LA64 1.1, and the extensions LVZ and LBT.
+// What computing needs of LA64 1.0 with floats, as LLVM names it, sorted. LLVM's decoder knows every extension whatever
+// the features are, so this list says what is allowed; not in it are calls of the system, privileged and atomic
+// instructions, barriers, the clock, accesses that trap by themselves, fcsr (how sums are rounded), what came with LA64
+// 1.1, and the extensions LVZ and LBT.
 constexpr std::string_view kScalar[] = {
     "ADDI_D", "ADDI_W", "ADDU16I_D", "ADD_D", "ADD_W", "ALSL_D", "ALSL_W", "ALSL_WU", "AND", "ANDI", "ANDN", "B",
     "BCEQZ", "BCNEZ", "BEQ", "BEQZ", "BGE", "BGEU", "BITREV_4B", "BITREV_8B", "BITREV_D", "BITREV_W", "BL", "BLT",
@@ -47,7 +49,8 @@ constexpr std::string_view kScalar[] = {
 };
 static_assert(std::is_sorted(std::begin(kScalar), std::end(kScalar)));
 
-// Instructions with vectors, all of which begin with V and name vector registers. The estimates of quotients and roots are LA64 1.1.
+// Instructions with vectors, all of which begin with V and name vector registers. The estimates of quotients and roots
+// are LA64 1.1.
 bool is_of_lsx(const Instruction& i) {
   bool has_vector = false;
   for (const Operand& o : i.operands) {
@@ -59,13 +62,14 @@ bool is_of_lsx(const Instruction& i) {
 
 Status forbid(std::string what) { return Status(Code::Internal, "refused: " + std::move(what)); }
 
-// How many bytes of stack a function has, from its beginning to each instruction. The stack pointer moves by constants, which
-// straight code may make in a register, and its low bits are cleared for aligned arrays; the frame pointer says where it was before.
+// How many bytes of stack a function has, from its beginning to each instruction. The stack pointer moves by constants,
+// which straight code may make in a register, and its low bits are cleared for aligned arrays; the frame pointer says
+// where it was before.
 class StackDepth {
  public:
   // False: sp gets a value that is not known.
   bool follow(const Instruction& i) {
-    if (i.operands.empty() || i.is_branch || i.is_call || i.name.starts_with("ST")) return true;
+    if (i.operands.empty() || i.is_branch || i.is_call || i.name.starts_with("ST")) return true;  // writes none
     const std::string_view to = i.operands[0].reg;
     if (to == kStack) return move_stack(i);
     if (to == kFrame) {
@@ -73,7 +77,7 @@ class StackDepth {
       if (i.name == "ADDI_D" && i.operands[1].reg == kStack) known_frame_ = frame_ = bytes_ - i.operands[2].imm;
     }
     const auto value = constant(i);
-    if (value) constants_[std::string(to)] = *value;
+    if (value && to != kZero) constants_[std::string(to)] = *value;
     else if (const auto known = constants_.find(to); known != constants_.end()) constants_.erase(known);
     return true;
   }
@@ -136,7 +140,8 @@ Status audit(const Target& target, const CodeRange& code, uint64_t& num_instruct
       return forbid("an instruction that is no part of the target");
     for (const Operand& o : i.operands)
       if (o.reg == kThread || o.reg == kReserved) return forbid("a register that belongs to the system");
-    const bool is_return = i.name == "JIRL" && i.operands[0].reg == kZero && i.operands[1].reg == kReturn && i.operands[2].imm == 0;
+    const bool is_return = i.name == "JIRL" && i.operands[0].reg == kZero && i.operands[1].reg == kReturn &&
+                           i.operands[2].imm == 0;
     if ((i.is_call || i.is_branch || i.name == "JIRL") && !is_return) {
       if (i.name == "JIRL" || !i.target) return forbid("an indirect branch or call");
       if (!inside(*i.target)) return forbid("a branch or call that leaves the module");

@@ -1,6 +1,6 @@
-// LoongArch, LA64. Without vectors four floats are four of the 32 scalar registers, so eight such groups exist. LSX has 32 registers of
-// 16 bytes, no masked loads and no products by a lane: what all lanes take comes from memory (vldrepl). Vectors lie wherever an element
-// may, so the row with vectors asks for accesses that are not aligned (la.ual).
+// LoongArch, LA64. Without vectors four floats are four of the 32 scalar registers, so eight such groups exist. LSX has
+// 32 registers of 16 bytes, no masked loads and no products by a lane: what all lanes take comes from memory (vldrepl).
+// Vectors lie wherever an element may, so the row with vectors asks for accesses that are not aligned (la.ual).
 #include "targets/families.h"
 
 namespace mlc::targets::loongarch {

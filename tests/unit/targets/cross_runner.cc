@@ -1,5 +1,6 @@
-// Runs kernels of a module on the machine it was made for, usually under qemu-user. Linked statically by the tests without any
-// library: clang makes it for every machine that Linux's common numbers of system calls hold for, and it shares no code with the loaders.
+// Runs kernels of a module on the machine it was made for, usually under qemu-user. Linked statically by the tests
+// without any library: clang makes it for every machine that Linux's common numbers of system calls hold for, and it
+// shares no code with the loaders.
 //
 //   cross_runner MODULE LAUNCHES RESULTS
 //

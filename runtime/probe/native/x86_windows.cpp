@@ -1,6 +1,6 @@
 #include <cerrno>
 
-#include "runtime/probe/native.h"
+#include "runtime/probe/native/native.h"
 
 namespace mlc::probe::native {
 

@@ -1,4 +1,4 @@
-// The few instructions and system calls that exist on one architecture only; native_<arch>.cpp, one of which is built.
+// The few instructions and system calls that exist on one architecture only; <arch>.cpp, one of which is built.
 // Compiled for the baseline of the architecture and without LTO, which has moved vector code into feature checks.
 #pragma once
 

@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-#include "runtime/probe/native.h"
+#include "runtime/probe/native/native.h"
 
 namespace mlc::probe::native {
 

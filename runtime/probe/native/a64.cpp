@@ -1,7 +1,7 @@
 #include <cerrno>
 #include <span>
 
-#include "runtime/probe/native.h"
+#include "runtime/probe/native/native.h"
 
 namespace mlc::probe::native {
 
