@@ -49,7 +49,8 @@ class CrossMachine {
     std::string pattern = (std::filesystem::temp_directory_path() / "mlc-cross-XXXXXX").string();
     if (!mkdtemp(pattern.data())) return;
     folder_ = pattern;
-    if (!works("clang-19 --target=" + arch + "-unknown-linux-gnu -std=c++17 -O1 -ffreestanding -fno-builtin -fno-exceptions -nostdlib -static -fuse-ld=lld -I" +
+    const std::string plain = target.machine == Machine::LoongArch64 ? " -mno-lsx" : "";  // clang's default has LSX
+    if (!works("clang-19 --target=" + arch + "-unknown-linux-gnu" + plain + " -std=c++17 -O1 -ffreestanding -fno-builtin -fno-exceptions -nostdlib -static -fuse-ld=lld -I" +
                source_path("") + " -o " + folder_ + "/runner " + source_path("tests/unit/targets/cross_runner.cc")))
       return;
     ready_ = true;
