@@ -32,6 +32,7 @@ inline constexpr std::string_view kImageLayerType = "application/vnd.oci.image.l
 inline constexpr std::string_view kRootAnnotation = "mlc.root";          // "sha256:" and 64 hex digits
 inline constexpr std::string_view kIdAnnotation = "mlc.id";              // "acme/cat"
 inline constexpr std::string_view kVersionAnnotation = "mlc.version";    // decimal
+inline constexpr std::string_view kPartsAnnotation = "mlc.parts";        // how many layers the file is cut into, decimal; one where it is missing
 inline constexpr std::string_view kVariantsAnnotation = "mlc.variants";  // names, separated by commas, in the order of the file
 
 using Annotations = std::map<std::string, std::string>;
