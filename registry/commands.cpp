@@ -9,6 +9,7 @@
 #include "registry/store/artifact.h"
 #include "registry/copy.h"
 #include "registry/engines/export_engine.h"
+#include "registry/policy.h"
 #include "registry/pull.h"
 #include "registry/push.h"
 
@@ -85,19 +86,41 @@ Result<Report> run_export(const Flags& flags) {
   return report;
 }
 
+Result<Report> push_policy_bundle(const PushOptions& options) {
+  MLC_ASSIGN(const PushResult result, push_policy(options));
+  Report report;
+  report.text = "pushed   " + options.reference.text() + "   policy version " + std::to_string(result.version) + "\ndigest   " + pinned(options.reference, result.manifest) + "\n";
+  report.json = {{"kind", "policy"}, {"reference", options.reference.text()}, {"digest", digest_text(result.manifest)}, {"blob", digest_text(result.blob)}, {"version", std::to_string(result.version)},
+                 {"bytes", result.bytes}, {"bytes_sent", result.bytes_sent}, {"was_there", result.was_there()}, {"layers", result.layers}, {"layers_sent", result.layers_sent}};
+  return report;
+}
+
 Result<Report> run_push(const Flags& flags) {
   PushOptions options{flags.file, {}, shape_named(flags.shape), uint64_t{flags.request_mib} << 20, flags.client(), flags.statements};
   if (!flags.statements.sign && !(flags.statements.key_file + flags.statements.passphrase).empty()) return Status(Code::Usage, "--key and --key-passphrase belong to --sign");
   MLC_ASSIGN(options.reference, parse_reference(flags.reference));
+  if (is_policy_file(options.file)) return push_policy_bundle(options);
   MLC_ASSIGN(const PushResult result, push(options));
   Report report;
   report.text = "pushed   " + options.reference.text() + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + "\ndigest   " +
                 pinned(options.reference, result.manifest) + "\nblob     " + digest_text(result.blob) + "   " + megabytes(result.bytes) +
                 (result.was_there() ? ", which was there" : sent_layers(result)) + "\nroot     " + digest_text(result.root) + "\n";
   for (const std::string& type : result.statements) report.text += "stated   " + cli::printable(type) + "\n";
-  report.json = {{"reference", options.reference.text()}, {"digest", digest_text(result.manifest)}, {"blob", digest_text(result.blob)},
+  report.json = {{"kind", "container"}, {"reference", options.reference.text()}, {"digest", digest_text(result.manifest)}, {"blob", digest_text(result.blob)},
                  {"root", digest_text(result.root)}, {"id", result.id}, {"version", std::to_string(result.version)}, {"bytes", result.bytes},
                  {"bytes_sent", result.bytes_sent}, {"was_there", result.was_there()}, {"layers", result.layers}, {"layers_sent", result.layers_sent}, {"statements", result.statements}};
+  return report;
+}
+
+Report pulled_policy(const Flags& flags, const PullOptions& options, const PullResult& result) {
+  const PulledPolicy& policy = *result.policy;
+  Report report;
+  report.text = "pulled   " + flags.output + "   policy version " + std::to_string(policy.version) + " until " + policy.expires + ", " + counted(policy.signatures, "signature") +
+                "\ndigest   " + pinned(options.reference, result.artifact.named) + "\nnote     mlrun trust --install decides whether its administrators may be believed\n";
+  report.json = {{"kind", "policy"}, {"reference", options.reference.text()}, {"file", flags.output}, {"digest", digest_text(result.artifact.named)}, {"layers", result.artifact.blobs.size()},
+                 {"version", std::to_string(policy.version)}, {"expires", policy.expires}, {"bundles", policy.bundles}, {"signatures", policy.signatures},
+                 {"bytes", result.bytes}, {"bytes_fetched", result.bytes_fetched}, {"bytes_written", result.bytes_written}};
+  add_blob(result.artifact, report.json);
   return report;
 }
 
@@ -105,6 +128,7 @@ Result<Report> run_pull(const Flags& flags) {
   PullOptions options{{}, flags.output, flags.from, flags.policy, flags.keep_host, flags.force, flags.client()};
   MLC_ASSIGN(options.reference, parse_reference(flags.reference));
   MLC_ASSIGN(const PullResult result, pull(options));
+  if (result.policy) return pulled_policy(flags, options, result);
   if (result.is_whole && !options.from.empty()) cli::note("note: " + options.reference.host + " gives no parts of files: all of it was fetched");
   Report report;
   report.text = "pulled   " + flags.output + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + "   " +
@@ -119,7 +143,7 @@ Result<Report> run_pull(const Flags& flags) {
     report.text += ", which this machine does not run: " + megabytes(result.bytes_written) + " were written\n";
   }
   for (const std::string& warning : result.warnings) report.text += "warning  " + cli::printable(warning) + "\n";
-  report.json = {{"reference", options.reference.text()}, {"file", flags.output}, {"digest", digest_text(result.artifact.named)},
+  report.json = {{"kind", "container"}, {"reference", options.reference.text()}, {"file", flags.output}, {"digest", digest_text(result.artifact.named)},
                  {"layers", result.artifact.blobs.size()}, {"root", digest_text(result.root)}, {"id", result.id},
                  {"version", std::to_string(result.version)}, {"trust", result.trust}, {"reason", result.reason}, {"bytes", result.bytes},
                  {"bytes_fetched", result.bytes_fetched}, {"bytes_reused", result.bytes_reused}, {"requests", result.requests},
@@ -149,11 +173,12 @@ Result<Report> run_resolve(const Flags& flags) {
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) report.text += std::string(name) + cli::printable(value) + "\n";
   };
+  if (artifact.is_policy) report.text += "kind     policy\n";
   add("root     ", artifact.root ? digest_text(*artifact.root) : "");
   add("id       ", artifact.id);
   add("version  ", artifact.version);
   add("variants ", artifact.variants);
-  report.json = {{"reference", reference.text()}, {"digest", digest_text(artifact.named)}, {"manifest", digest_text(artifact.fetched.digest)},
+  report.json = {{"kind", artifact.is_policy ? "policy" : "container"}, {"reference", reference.text()}, {"digest", digest_text(artifact.named)}, {"manifest", digest_text(artifact.fetched.digest)},
                  {"bytes", artifact.bytes}, {"layers", layers}};
   add_blob(artifact, report.json);
   if (artifact.root) report.json["root"] = digest_text(*artifact.root);
@@ -234,10 +259,10 @@ void add_registry_commands(cli::Program& program) {
   const std::string tool = "  " + program.name() + " ";
   {
     auto flags = std::make_shared<Flags>();
-    const cli::Command push = program.add_command("push", "put a container into a registry",
+    const cli::Command push = program.add_command("push", "put a container or a policy bundle into a registry",
                                                   tool + "push cat.mlc registry.example.org/acme/cat:2\n" +
                                                    tool + "push cat.mlc localhost:5000/acme/cat --sign --attach cat.mlc.sig\n", flags->as_json);
-    push.add_option("file", flags->file, "container").required();
+    push.add_option("file", flags->file, "container, or a bundle of mlpack policy sign").required();
     push.add_option("reference", flags->reference, "HOST[:PORT]/REPOSITORY[:TAG]; the tag latest, if none is named").required();
     push.add_option("--shape", flags->shape, "modelpack: the file as it is; parts: cut, so that what versions share is there once; image: in a layer that container engines mount; both")
         .one_of(kShapes).shows_default();
@@ -251,7 +276,7 @@ void add_registry_commands(cli::Program& program) {
   }
   {
     auto flags = std::make_shared<Flags>();
-    const cli::Command pull = program.add_command("pull", "get a container out of a registry, checked",
+    const cli::Command pull = program.add_command("pull", "get a container or a policy bundle out of a registry, checked",
                                                   tool + "pull registry.example.org/acme/cat:2 -o cat.mlc\n" +
                                                    tool + "pull registry.example.org/acme/cat:3 --from cat.mlc -o cat.mlc\n",
                                                   flags->as_json);

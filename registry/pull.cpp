@@ -12,6 +12,7 @@
 #include "registry/host_part.h"
 #include "registry/leaves.h"
 #include "registry/part_readers.h"
+#include "registry/policy.h"
 #include "registry/stranger.h"
 #include "registry/texts/tar.h"
 #include "runtime/container/container.h"
@@ -385,6 +386,12 @@ Result<PullResult> pull(const PullOptions& options) {
   Client client(options.reference.host, options.client);
   PullResult result;
   MLC_ASSIGN(result.artifact, find_artifact(client, options.reference));
+  if (result.artifact.is_policy) {
+    MLC_ASSIGN(result.policy, pull_policy(options, client, result.artifact));
+    result.bytes = result.bytes_written = result.artifact.bytes;
+    result.bytes_fetched = client.bytes_received();
+    return result;
+  }
   MLC_ASSIGN(container::OutputFile out, container::OutputFile::create(options.output));
   Puller puller(options, client, out, result);
   MLC_RETURN_IF_ERROR(puller.run());

@@ -52,6 +52,10 @@ Status add_blobs(std::vector<Descriptor> blobs, const Reference& reference, Arti
 // The file itself, or its parts in their order, or an image with one uncompressed layer around it.
 Status find_layer(const Manifest& manifest, const Reference& reference, Artifact& out) {
   std::vector<Descriptor> files, tars;
+  if (manifest.artifact_type == kPolicyType && manifest.layers.size() == 1 && manifest.layers.front().media_type == kPolicyType) {
+    out.is_policy = true;
+    return add_blobs(manifest.layers, reference, out);
+  }
   for (const Descriptor& layer : manifest.layers) {
     if (layer.media_type == kModelWeightType) files.push_back(layer);
     if (layer.media_type == kImageLayerType) tars.push_back(layer);
@@ -92,7 +96,7 @@ Result<Artifact> find_artifact(Client& client, const Reference& reference) {
     return Status(Code::Registry, "the manifest of {} has the root '{}', sha256: and 64 hex digits expected", reference.text(),
                   cli::printable(root.substr(0, 100)));
   out.id = annotation(out.manifest, kIdAnnotation);
-  out.version = annotation(out.manifest, kVersionAnnotation);
+  out.version = annotation(out.manifest, out.is_policy ? kPolicyVersionAnnotation : kVersionAnnotation);
   out.variants = annotation(out.manifest, kVariantsAnnotation);
   return out;
 }

@@ -64,6 +64,8 @@ Shape model_shape(const Packed& file, std::vector<Descriptor> layers) {
 
 }  // namespace
 
+Descriptor empty_config() { return {std::string(kEmptyConfigType), sha256(kEmptyConfig), kEmptyConfig.size(), {}, {}, {}, {}}; }
+
 Shape modelpack_shape(const Packed& file) { return model_shape(file, {file_layer(file.digest, file.size, kFileName)}); }
 
 Shape parts_shape(const Packed& file) {

@@ -16,6 +16,10 @@ struct PartOfFile {
   Digest digest{};
 };
 
+// What artifacts without a config have.
+inline constexpr std::string_view kEmptyConfigType = "application/vnd.oci.empty.v1+json", kEmptyConfig = "{}";
+[[nodiscard]] Descriptor empty_config();
+
 // A file that goes into a registry: what its own manifest says, and its bytes by digest.
 struct Packed {
   const format::Manifest& model;
