@@ -82,6 +82,8 @@ inline constexpr AllowedCall kAllowedCalls[] = {
     {MLC_CALL(rt_sigreturn)},
     {MLC_CALL(sigaltstack)},
     {MLC_CALL(tgkill), {{{0, kWhole, kThisProcess}}}},
+    // How musl sends one to the calling thread. It names no process: only the first thread can be told from those of others.
+    {MLC_CALL(tkill), {{{0, kWhole, kThisProcess}}}},
 
     // Time and facts.
     {MLC_CALL(clock_gettime)},
