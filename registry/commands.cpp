@@ -49,13 +49,13 @@ Result<Report> run_export_engine(const Flags& flags) {
   options.folder = flags.output;
   MLC_ASSIGN(const engines::EngineResult result, engines::export_engine(options));
   Report report;
-  report.text = "exported " + cli::printable(flags.output) + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + " as " + result.name + ", program " +
-                cli::printable(result.program) + "\n";
+  report.text = "exported " + cli::printable(flags.output) + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + " as " + result.name + ", " +
+                (result.pipeline.empty() ? "program " + cli::printable(result.program) : "pipeline " + cli::printable(result.pipeline)) + "\n";
   for (const std::string& file : result.files) report.text += "file     " + file + "\n";
   if (!result.image.empty()) report.text += "image    " + cli::printable(result.image) + "\n";
   report.text += "root     " + result.root + "\n";
   for (const std::string& note : result.notes) report.text += "note     " + note + "\n";
-  report.json = {{"folder", flags.output}, {"name", result.name}, {"program", result.program}, {"files", result.files}, {"max_batch_size", result.max_batch_size},
+  report.json = {{"folder", flags.output}, {"name", result.name}, {result.pipeline.empty() ? "program" : "pipeline", result.pipeline.empty() ? result.program : result.pipeline}, {"files", result.files}, {"max_batch_size", result.max_batch_size},
                  {"root", result.root}, {"id", result.id}, {"version", std::to_string(result.version)}, {"notes", result.notes}};
   if (!result.image.empty()) report.json["image"] = result.image;
   return report;
@@ -198,6 +198,7 @@ void add_export_command(cli::Program& program, const std::string& tool) {
       {command.add_option("--tag", flags->tag, "its name in the layout").shows_default(), "--tag", layouts},
       {command.add_option("--name", engine.name, "of the model where it is served").shows_default("the last part of its id"), "--name", served},
       {command.add_option("--program", engine.program, "that is served").shows_default("main, else the default one"), "--program", served},
+      {command.add_option("--pipeline", engine.pipeline, "that is served, files and texts as BYTES; default: that of the default program"), "--pipeline", served},
       {command.add_option("--max-batch", engine.max_batch, "rows of a request, where the model computes each by itself; 0: no rows").within(0, 65536).shows_default(), "--max-batch", served},
       {command.add_option("--image", engine.image, "HOST/REPOSITORY to which mlpack push --shape image puts the file"), "--image", objects},
       {command.add_option("--storage", engine.storage, "what KServe fetches: s3://, pvc://, ...").shows_default("oci:// and the image"), "--storage", {"kserve"}},

@@ -100,8 +100,7 @@ class Copier {
       MLC_ASSIGN(const FetchedManifest inner, from_.manifest(digest_text(child.digest)));
       MLC_RETURN_IF_ERROR(copy_manifest(inner, depth + 1));
     }
-    if (manifest.config) MLC_RETURN_IF_ERROR(copy_blob(*manifest.config));
-    for (const Descriptor& layer : manifest.layers) MLC_RETURN_IF_ERROR(copy_blob(layer));
+    MLC_RETURN_IF_ERROR(copy_blobs(manifest));
     MLC_RETURN_IF_ERROR(to_.put_manifest(digest_text(fetched.digest), type_of(manifest, fetched), fetched.text));
     ++result_.manifests;
     return copy_referrers(fetched.digest, depth);
@@ -128,13 +127,33 @@ class Copier {
     return copied.empty() ? ok() : list_referrers(to_, subject, std::move(copied));
   }
 
+  // Those that are missing: as many as go at once are fetched, then sent.
+  Status copy_blobs(const Manifest& manifest) {
+    std::vector<Descriptor> blobs, missing;
+    std::set<Digest> named;
+    if (manifest.config) named.insert(manifest.config->digest), blobs.push_back(*manifest.config);
+    for (const Descriptor& layer : manifest.layers)
+      if (named.insert(layer.digest).second) blobs.push_back(layer);
+    MLC_ASSIGN(const std::vector<bool> there, to_.has_blobs(blobs, &from_));
+    for (size_t i = 0; i < blobs.size(); ++i)
+      if (!there[i]) missing.push_back(blobs[i]);
+    for (size_t begin = 0; begin < missing.size(); begin += kParallel)
+      MLC_RETURN_IF_ERROR(copy_group(std::span(missing).subspan(begin, std::min<size_t>(kParallel, missing.size() - begin))));
+    return ok();
+  }
+
+  Status copy_group(std::span<const Descriptor> blobs) {
+    std::vector<Passing> passing(blobs.size());
+    std::vector<BlobUpload> uploads;
+    for (size_t i = 0; i < blobs.size(); ++i) {
+      MLC_RETURN_IF_ERROR(fetch_blob(blobs[i], passing[i]));
+      uploads.push_back({blobs[i], Upload{blobs[i].size, [&bytes = passing[i]](uint64_t offset, std::span<std::byte> out) { return bytes.read(offset, out); }}});
+    }
+    return to_.put_blobs(uploads);
+  }
+
   // Wrong bytes are asked for once more.
-  Status copy_blob(const Descriptor& blob) {
-    MLC_ASSIGN(const bool is_there, to_.has_blob(blob));
-    if (is_there) return ok();
-    MLC_ASSIGN(const bool is_taken, to_.take_blob(blob, from_));
-    if (is_taken) return ok();
-    Passing passing;
+  Status fetch_blob(const Descriptor& blob, Passing& passing) {
     MLC_RETURN_IF_ERROR(passing.open());
     Digest found{};
     for (int attempt = 0; attempt < 2; ++attempt) {
@@ -153,7 +172,7 @@ class Copier {
           .fact("expected  " + digest_text(blob.digest))
           .fact("found     " + digest_text(found));
     result_.bytes += blob.size;
-    return to_.put_blob(blob, Upload{blob.size, [&](uint64_t offset, std::span<std::byte> out) { return passing.read(offset, out); }});
+    return ok();
   }
 
   Store& from_;

@@ -33,27 +33,31 @@ Result<std::unique_ptr<container::Container>> opened(const std::string& path) {
   return file;
 }
 
-// A layer and its config, then the manifest around them: it is what names them.
-class Writer {
- public:
-  Writer(Store& store, PushResult& result) : store_(store), result_(result) {}
-
-  Result<std::string> put(const Shape& shape, const Upload& layer) {
-    const Descriptor& named = shape.manifest.layers.front();
-    MLC_ASSIGN(const bool is_there, store_.has_blob(named));
-    result_.was_there = is_there && (is_first_ || result_.was_there);
-    is_first_ = false;
-    if (!is_there) MLC_RETURN_IF_ERROR(store_.put_blob(named, layer));
-    MLC_ASSIGN(const bool has_config, store_.has_blob(*shape.manifest.config));
-    if (!has_config) MLC_RETURN_IF_ERROR(store_.put_blob(*shape.manifest.config, upload_of(shape.config)));
-    return manifest_text(shape.manifest);
-  }
-
- private:
-  Store& store_;
-  PushResult& result_;
-  bool is_first_ = true;
+// A shape, and the bytes of its layer.
+struct Filled {
+  Shape shape;
+  Upload layer;
 };
+
+// Layers and configs of all shapes that are not there, at once.
+Status put_filled(Store& store, std::span<const Filled> all, PushResult& result) {
+  std::vector<BlobUpload> blobs;
+  for (const Filled& one : all) {
+    blobs.push_back({one.shape.manifest.layers.front(), one.layer});
+    blobs.push_back({*one.shape.manifest.config, upload_of(one.shape.config)});
+  }
+  std::vector<Descriptor> named;
+  for (const BlobUpload& blob : blobs) named.push_back(blob.blob);
+  MLC_ASSIGN(const std::vector<bool> there, store.has_blobs(named, nullptr));
+  std::vector<BlobUpload> missing;
+  result.was_there = true;
+  for (size_t i = 0; i < blobs.size(); ++i) {
+    if (there[i]) continue;
+    if (i % 2 == 0) result.was_there = false;  // a layer
+    missing.push_back(std::move(blobs[i]));
+  }
+  return store.put_blobs(missing);
+}
 
 // Has nothing and keeps nothing.
 class NoStore final : public Store {
@@ -62,8 +66,8 @@ class NoStore final : public Store {
   Result<FetchedManifest> manifest(const std::string& object) override { return Status(Code::NotFound, "there is no {}", object); }
   Status read_blob(const Descriptor&, const std::function<Status(Bytes)>&) override { return Status(Code::NotFound, "there is no blob"); }
   Result<std::vector<Descriptor>> referrers(const Digest&) override { return std::vector<Descriptor>{}; }
-  Result<bool> has_blob(const Descriptor&) override { return false; }
-  Status put_blob(const Descriptor&, const Upload&) override { return ok(); }
+  Result<std::vector<bool>> has_blobs(std::span<const Descriptor> blobs, const Store*) override { return std::vector<bool>(blobs.size()); }
+  Status put_blobs(std::span<const BlobUpload>) override { return ok(); }
   Status put_manifest(const std::string&, std::string_view, std::string_view) override { return ok(); }
 };
 
@@ -89,19 +93,15 @@ Result<PushResult> write_artifact(const std::string& path, ShapeKind kind, const
   result.bytes = bytes.size;
   result.blob = kind == ShapeKind::Image ? packed.tar_digest : packed.digest;
 
-  Writer writer(store, result);
-  std::string artifact, image, last;
-  if (kind != ShapeKind::Image) {
-    MLC_ASSIGN(artifact, writer.put(modelpack_shape(packed), bytes));
-  }
-  if (kind != ShapeKind::Modelpack) {
-    MLC_ASSIGN(image, writer.put(image_shape(packed), tar));
-  }
+  std::vector<Filled> shapes;
+  if (kind != ShapeKind::Image) shapes.push_back({modelpack_shape(packed), bytes});
+  if (kind != ShapeKind::Modelpack) shapes.push_back({image_shape(packed), tar});
+  MLC_RETURN_IF_ERROR(put_filled(store, shapes, result));
+  const std::string artifact = manifest_text(shapes.front().shape.manifest), image = manifest_text(shapes.back().shape.manifest);
+  std::string last = artifact;
   if (kind == ShapeKind::Both) {
     for (const std::string& text : {artifact, image}) MLC_RETURN_IF_ERROR(store.put_manifest(digest_text(sha256(text)), kManifestType, text));
     last = manifest_text(index_of_both(packed, artifact, image));
-  } else {
-    last = kind == ShapeKind::Image ? image : artifact;
   }
   result.manifest = sha256(last);
   const std::string type(kind == ShapeKind::Both ? kIndexType : kManifestType);

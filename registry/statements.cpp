@@ -45,11 +45,6 @@ Manifest referrer_of(const Descriptor& subject, const Statement& statement) {
   return manifest;
 }
 
-Status put_if_missing(Store& store, const Descriptor& blob, const std::string& text) {
-  MLC_ASSIGN(const bool is_there, store.has_blob(blob));
-  return is_there ? ok() : store.put_blob(blob, upload_of(text));
-}
-
 }  // namespace
 
 Result<std::vector<Statement>> read_statements(const StatementOptions& options, const Stated& stated) {
@@ -71,10 +66,15 @@ Result<Statement> manifest_signature(const StatementOptions& options, const Dige
 
 Status put_statements(Store& store, const Descriptor& subject, std::span<const Statement> statements) {
   std::vector<Descriptor> added;
+  std::vector<BlobUpload> blobs;
   for (const Statement& statement : statements) {
     const Manifest manifest = referrer_of(subject, statement);
-    MLC_RETURN_IF_ERROR(put_if_missing(store, manifest.layers.front(), statement.text));
-    MLC_RETURN_IF_ERROR(put_if_missing(store, *manifest.config, std::string(kEmptyConfig)));
+    blobs.push_back({manifest.layers.front(), upload_of(statement.text)});
+    blobs.push_back({*manifest.config, upload_of(std::string(kEmptyConfig))});
+  }
+  MLC_RETURN_IF_ERROR(put_missing(store, blobs));
+  for (const Statement& statement : statements) {
+    const Manifest manifest = referrer_of(subject, statement);
     const std::string text = manifest_text(manifest);
     MLC_RETURN_IF_ERROR(store.put_manifest(digest_text(sha256(text)), kManifestType, text));
     added.push_back({std::string(kManifestType), sha256(text), text.size(), manifest.artifact_type, manifest.annotations, {}, {}});

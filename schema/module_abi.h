@@ -35,6 +35,7 @@ extern "C" {
 #define MLRUN_FAULT_DIVISION 2 /* integer division by zero */
 #define MLRUN_FAULT_BOUND 3    /* a loop exceeded its declared bound */
 #define MLRUN_FAULT_BAD_CODE 4 /* portable code that breaks its rules */
+#define MLRUN_FAULT_VECTORS 5  /* vector registers of the calling thread are shorter than the code needs */
 
 /* Facts about the host that a module may want; data only. */
 typedef struct MlrunHost {

@@ -32,6 +32,13 @@ constexpr const TargetRow* target_named(std::string_view name) {
   return nullptr;
 }
 
+// Whether a target differs from the one it extends by instructions for ir::Op::Dot only. Those with SVE have vectors of another length.
+constexpr bool differs_by_dots(const TargetRow& target) {
+  for (Feature f : target.adds)
+    if (f == Feature::A64Sve) return false;
+  return target.name.find('+') != target.name.npos;
+}
+
 // Calls visit(Feature) for each feature of the target, those of the targets it extends first.
 template <class Visit>
 constexpr void for_each_feature(const TargetRow& target, Visit&& visit) {

@@ -65,6 +65,12 @@ struct PolicyFile {
   std::vector<PolicyRule> rules;  // the first that matches a model id decides; none: strict, threshold 1
   std::vector<Digest> revoked_keys;
   std::vector<Digest> revoked_roots;
+  // Policies that travel (rotation/policy_bundle.h): which one this is, until when it may be installed, and whose signatures the next
+  // one needs. Of their keys only key, name and period are given.
+  uint64_t version = 0;  // 0: none
+  uint64_t expires = 0;  // seconds since 1970, 0: never
+  std::vector<TrustedKey> administrators;
+  uint32_t administrators_needed = 0;  // how many of them; 0: there are none
   // --trust, --allow-unsigned and --allow-older do not count beside it. For the system's policy also: another policy may
   // only refuse more than this one.
   bool binding = false;

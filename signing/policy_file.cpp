@@ -17,6 +17,7 @@ using Kind = JsonValue::Kind;
 constexpr JsonLimits kPolicyLimits{.bytes = 4u << 20, .depth = 16, .values = 100'000};
 constexpr size_t kMaxName = 255;
 constexpr uint32_t kMaxThreshold = kMaxSignatures;
+constexpr uint32_t kMaxAdministrators = kMaxSignatures;
 
 // An entry of the file with its place, for messages such as `trust.json: keys[2]: 'models' is ...`.
 struct Entry {
@@ -106,8 +107,11 @@ bool is_printable(std::string_view text) {
                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
-Result<TrustedKey> read_key(const Entry& entry, KeyOrigin origin) {
-  MLC_RETURN_IF_ERROR(entry.only("id pem models not_before not_after role"));
+constexpr std::string_view kKeyMembers = "id pem models not_before not_after role";
+constexpr std::string_view kAdministratorMembers = "id pem not_before not_after";  // what they may say has no scope
+
+Result<TrustedKey> read_key(const Entry& entry, KeyOrigin origin, std::string_view members) {
+  MLC_RETURN_IF_ERROR(entry.only(members));
   const std::string_view id = entry.text("id");
   if (id.empty() || id.size() > kMaxName || !is_printable(id)) return entry.wrong("id", "a name of 1 to 255 bytes");
   const std::string_view pem = entry.text("pem");
@@ -163,19 +167,42 @@ Result<PolicyRule> read_rule(const Entry& entry) {
   return rule;
 }
 
+Status read_administrators(const Entry& top, PolicyFile& policy) {
+  const JsonValue* member = top.json.find("administrators");
+  if (!member) return ok();
+  const Entry entry{*member, compose("{}: administrators", top.place)};
+  MLC_RETURN_IF_ERROR(entry.only("threshold keys"));
+  if (policy.version == 0) return entry.refuse("a policy with administrators needs a 'version'");
+  MLC_ASSIGN(const std::vector<Entry> keys, entry.array("keys"));
+  if (keys.empty() || keys.size() > kMaxAdministrators) return entry.wrong("keys", compose("a list of 1 to {} keys", kMaxAdministrators));
+  size_t able = 0;  // may sign the next policy
+  for (const Entry& item : keys) {
+    MLC_ASSIGN(TrustedKey key, read_key(item, KeyOrigin::PolicyFile, kAdministratorMembers));
+    for (const TrustedKey& other : policy.administrators)
+      if (other.name == key.name || other.key == key.key) return item.refuse("the id or the key of {} once more", {json_quote(other.name)});
+    const auto& revoked = policy.revoked_keys;
+    able += std::find(revoked.begin(), revoked.end(), key.key.id()) == revoked.end();
+    policy.administrators.push_back(std::move(key));
+  }
+  MLC_ASSIGN(const uint64_t threshold, entry.number("threshold", 1, 1, kMaxAdministrators));
+  if (threshold > able) return entry.refuse("'threshold' is {}, and {} of the keys are not revoked: no policy could follow", {threshold, able});
+  policy.administrators_needed = static_cast<uint32_t>(threshold);
+  return ok();
+}
+
 }  // namespace
 
 Result<PolicyFile> parse_policy(Bytes json, const std::string& name) {
   MLC_ASSIGN(const JsonDocument document, read_document(json, name));
   const Entry top{document.root(), name};
-  MLC_RETURN_IF_ERROR(top.only("binding keys rules revoked_keys revoked_roots"));
+  MLC_RETURN_IF_ERROR(top.only("version expires administrators binding keys rules revoked_keys revoked_roots"));
   PolicyFile policy;
   policy.path = name;
   MLC_ASSIGN(policy.binding, top.boolean("binding"));
   std::set<std::string> ids;
   MLC_ASSIGN(const std::vector<Entry> keys, top.array("keys"));
   for (const Entry& entry : keys) {
-    MLC_ASSIGN(TrustedKey key, read_key(entry, KeyOrigin::PolicyFile));
+    MLC_ASSIGN(TrustedKey key, read_key(entry, KeyOrigin::PolicyFile, kKeyMembers));
     if (!ids.insert(key.name).second) return entry.refuse("id {} stands for two entries", {json_quote(key.name)});
     policy.keys.push_back(std::move(key));
   }
@@ -186,12 +213,15 @@ Result<PolicyFile> parse_policy(Bytes json, const std::string& name) {
   }
   MLC_ASSIGN(policy.revoked_keys, top.digests("revoked_keys", false));
   MLC_ASSIGN(policy.revoked_roots, top.digests("revoked_roots", true));
+  MLC_ASSIGN(policy.version, top.number("version", 0, 1, UINT64_MAX));
+  MLC_ASSIGN(policy.expires, top.time("expires"));
+  MLC_RETURN_IF_ERROR(read_administrators(top, policy));
   return policy;
 }
 
 Result<TrustedKey> parse_trusted_key(Bytes json, const std::string& name) {
   MLC_ASSIGN(const JsonDocument document, read_document(json, name));
-  return read_key({document.root(), name}, KeyOrigin::UserFolder);
+  return read_key({document.root(), name}, KeyOrigin::UserFolder, kKeyMembers);
 }
 
 std::string encode_trusted_key(const PublicKey& key, std::string_view name, std::span<const std::string> models) {

@@ -100,6 +100,11 @@ Status remember_version(const std::string& state_folder, std::span<const Digest>
                         uint64_t version) {
   MLC_ASSIGN(OwnedFolder folder, OwnedFolder::make(state_folder));
   MLC_RETURN_IF_ERROR(folder.lock());
+  return remember_version(folder, keys, model_id, version);
+}
+
+Status remember_version(const OwnedFolder& locked, std::span<const Digest> keys, std::string_view model_id, uint64_t version) {
+  const std::string& state_folder = locked.path();
   MLC_ASSIGN(VersionMarks marks, VersionMarks::load(state_folder));  // again: another process may have raised them
   for (const Digest& key : keys)
     if (!marks.raise(key, model_id, version))

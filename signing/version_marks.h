@@ -21,6 +21,8 @@
 
 namespace mlc::signing {
 
+class OwnedFolder;
+
 class VersionMarks {
  public:
   static constexpr size_t kMaxMarks = 4096;
@@ -51,5 +53,7 @@ class VersionMarks {
 // no process loses what another one saw; complete or not at all.
 [[nodiscard]] Status remember_version(const std::string& state_folder, std::span<const Digest> keys,
                                       std::string_view model_id, uint64_t version);
+// The same of a folder that the caller holds locked.
+[[nodiscard]] Status remember_version(const OwnedFolder& locked, std::span<const Digest> keys, std::string_view model_id, uint64_t version);
 
 }  // namespace mlc::signing

@@ -28,7 +28,7 @@ Target target_of(const CpuEmitter::Row& row, std::string_view llvm_triple) {
   assert(known && "a target without a row in schema/targets.tbl");
   Target t;
   t.name = row.name;
-  if (row.name.find('+') != row.name.npos) t.base = known->extends;
+  if (differs_by_dots(*known)) t.base = known->extends;
   t.machine = known->machine;
   t.llvm_triple = llvm_triple;
   for_each_feature(*known, [&](Feature f) {
@@ -85,6 +85,8 @@ void CpuEmitter::require(const Target& target, std::span<const std::byte>, forma
   clause(Feature::HostArch, format::ClauseOp::Equal, static_cast<int64_t>(target.machine));
   clause(Feature::OsPageSize, format::ClauseOp::Divides, 65536);  // alignment of a module's segments
   if (has_feature(target, "rv.v")) clause(Feature::RvVlenb, format::ClauseOp::AtMost, riscv::kMostVlenb);
+  // What no decoder sees: the code counts on registers of this length, and wants no more of longer ones.
+  if (has_feature(target, "a64.sve")) clause(Feature::A64SveVlBytes, format::ClauseOp::AtLeast, target.vector_bytes);
   clause(Feature::ModuleAbi, format::ClauseOp::AtLeast, MLRUN_MODULE_ABI);
 }
 

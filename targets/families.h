@@ -11,6 +11,8 @@ const Emitter& emitter();
 Status audit(const Target& target, const CodeRange& code, uint64_t& num_instructions);
 }  // namespace x86
 namespace aarch64 {
+// Bytes of the longest vector registers that the architecture allows: registers of SVE on the stack count with as many each.
+inline constexpr int64_t kMostSveBytes = 256;
 const Emitter& emitter();
 Status audit(const Target& target, const CodeRange& code, uint64_t& num_instructions);
 }  // namespace aarch64

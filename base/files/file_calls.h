@@ -21,6 +21,8 @@ enum class Waiting : bool { No, Yes };
 // Another descriptor of what `fd` is open for, or below 0.
 [[nodiscard]] int duplicate(int fd);
 void close_descriptor(int fd);
+// The file has these rights, where the system has such, whatever the process's mask says.
+[[nodiscard]] bool set_mode(int fd, unsigned mode);
 
 // So many bytes were read, fewer than asked for at the end of the file alone or of what a pipe has; below 0: failed. Goes on after
 // interruptions.

@@ -46,6 +46,8 @@ int duplicate(int fd) { return ::fcntl(fd, F_DUPFD_CLOEXEC, 3); }
 
 void close_descriptor(int fd) { ::close(fd); }
 
+bool set_mode(int fd, unsigned mode) { return ::fchmod(fd, static_cast<mode_t>(mode)) == 0; }
+
 int64_t read_some(int fd, void* to, size_t bytes) {
   for (;;) {
     const ssize_t got = ::read(fd, to, bytes);

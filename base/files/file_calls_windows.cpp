@@ -75,6 +75,8 @@ int duplicate(int fd) {
 
 void close_descriptor(int fd) { _close(fd); }
 
+bool set_mode(int, unsigned) { return true; }
+
 int64_t read_some(int fd, void* to, size_t bytes) {
   DWORD got = 0;
   if (ReadFile(handle_of(fd), to, static_cast<DWORD>(std::min(bytes, kMostAtOnce)), &got, nullptr)) return got;

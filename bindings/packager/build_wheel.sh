@@ -20,11 +20,17 @@ done
 venv=$root/build/python/packager
 environment "$venv" scikit-build-core
 [ -e "$build/build.ninja" ] || (cd "$root" && cmake --preset release -B "$build" >&2)
-targets=(mlpack_whole) programs=(bin/whole/mlpack) oci=
-if [ "$(ninja -C "$build" -n -t query mlpack-oci 2>/dev/null)" ]; then  # not without libcurl
+targets=(mlpack_whole) programs=(bin/whole/mlpack) oci= alone=
+has_target() { [ "$(ninja -C "$build" -n -t query "$1" 2>/dev/null)" ]; }
+if has_target mlpack-oci; then  # not without libcurl
   targets+=(mlpack-oci) programs+=(bin/mlpack-oci) oci=$build/bin/mlpack-oci
 else
   echo "the wheel has no mlpack-oci: libcurl is missing (Debian: apt-get install libcurl4-openssl-dev)" >&2
+fi
+if has_target mlrun_alone; then  # not without the archives of its libraries
+  targets+=(mlrun_alone) programs+=(bin/mlrun-alone) alone=$build/bin/mlrun-alone
+else
+  echo "the wheel has no mlrun-alone: mlpack executable will need --runner" >&2
 fi
 if ! cmake --build "$build" --target "${targets[@]}" >"$build/mlpack_whole.log" 2>&1; then
   tail -n 5 "$build/mlpack_whole.log" >&2
@@ -33,4 +39,4 @@ if ! cmake --build "$build" --target "${targets[@]}" >"$build/mlpack_whole.log" 
 fi
 licences "$build" "$venv/licences.txt" mlrt-packager "${programs[@]}"
 wheel "$venv" "$root/bindings/packager" mlrt_packager "$out" -C "cmake.define.MLRT_MLPACK=$build/bin/whole/mlpack" \
-  -C "cmake.define.MLRT_MLPACK_OCI=$oci" -C "cmake.define.MLRT_LICENCES=$venv/licences.txt"
+  -C "cmake.define.MLRT_MLPACK_OCI=$oci" -C "cmake.define.MLRT_ALONE=$alone" -C "cmake.define.MLRT_LICENCES=$venv/licences.txt"

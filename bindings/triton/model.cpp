@@ -6,6 +6,7 @@
 
 #include "base/cli/json_tree.h"
 #include "base/text/json.h"
+#include "bindings/triton/pipeline.h"
 #include "bindings/triton/triton_api.h"
 
 namespace mlc::triton {
@@ -43,14 +44,17 @@ Result<Parameters> read_parameters(const JsonValue& config) {
     else if (key == "variant") out.variant = text;
     else if (key == "devices") out.devices = text;
     else if (key == "program") out.program = text;
+    else if (key == "pipeline") out.pipeline = text;
     else if (key == "threads") {
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.threads);
       if (error != std::errc() || end != text.data() + text.size() || out.threads > 65536)
         return Status(Code::Usage, "parameter threads: '{}' found, a number of 0 to 65536 expected", text);
     } else {
-      return Status(Code::Usage, "parameter '{}' is not known; trust, variant, devices, threads and program are", key);
+      return Status(Code::Usage, "parameter '{}' is not known; trust, variant, devices, threads, program and pipeline are", key);
     }
   }
+  if (!out.program.empty() && !out.pipeline.empty())
+    return Status(Code::Usage, "parameters program '{}' and pipeline '{}' found, one of the two expected: a pipeline says which program it runs", out.program, out.pipeline);
   MLC_RETURN_IF_ERROR(check_trust(out.trust, "parameter trust"));
   return out;
 }
@@ -79,6 +83,7 @@ Result<MlcModel*> open_file(const Host& host, const Parameters& wishes, const st
   options.state_folder = or_null(host.state_folder);
   options.devices = wishes.devices.empty() ? "cpu" : wishes.devices.c_str();
   options.probe_program = or_null(host.probe);
+  options.services = mlio().services(&options.num_services);
   MlcFile* opened = nullptr;
   MlcError* error = nullptr;
   MLC_RETURN_IF_ERROR(status_of(api().authenticate(&options, &opened, &error), error));
@@ -111,7 +116,7 @@ const MlcApi& api() {
   return *table;
 }
 
-Status status_of(int code, MlcError* error) {
+Status status_of(int code, MlcError* const& error) {
   if (code == MLC_OK) return ok();
   std::string text = api().error_message(error);
   for (uint32_t i = 0; const char* fact = api().error_fact(error, i); ++i) text += std::string("; ") + fact;
@@ -121,6 +126,7 @@ Status status_of(int code, MlcError* error) {
 }
 
 void ModelDeleter::operator()(MlcModel* model) const { api().model_release(model); }
+void PipelineDeleter::operator()(MlioPipeline* pipeline) const { mlio().release(pipeline); }
 void SessionDeleter::operator()(MlcSession* session) const { api().session_release(session); }
 
 int triton_type(int32_t dtype) {
@@ -168,36 +174,54 @@ Result<std::unique_ptr<Model>> Model::open(const Host& host, const std::string& 
   return out;
 }
 
-Status Model::read_ports() {
+Status Model::choose_program() {
   MlcModelInfo info = {};
   info.size = sizeof info;
   api().model_info(model_.get(), &info);
   about_ = std::string(info.id) + " version " + std::to_string(info.version) + ", " + info.trust;
+  MlcProgram program = {};
+  if (!parameters_.pipeline.empty()) {
+    MLC_ASSIGN(pipeline_, open_pipeline(model_.get(), parameters_.pipeline));
+    program_index_ = program_of(pipeline_.get());
+    program.size = sizeof program;
+    api().program(model_.get(), program_index_, &program);
+    program_ = program.name;
+    return ok();
+  }
   const std::string wanted = parameters_.program.empty() ? "main" : parameters_.program;
-  MlcProgram program = {}, found = {};
-  uint32_t index = 0;
+  bool is_found = false;
   for (uint32_t i = 0; i < info.num_programs; ++i) {
     program.size = sizeof program;
     api().program(model_.get(), i, &program);
-    if (program.name != wanted && !(parameters_.program.empty() && program.is_default && found.name == nullptr)) continue;
-    found = program;
-    index = i;
+    if (program.name != wanted && !(parameters_.program.empty() && program.is_default && !is_found)) continue;
+    is_found = true;
+    program_ = program.name;
+    program_index_ = i;
     if (program.name == wanted) break;
   }
-  if (found.name == nullptr) return Status(Code::Usage, "the file has no program '{}'", wanted);
-  program_ = found.name;
+  return is_found ? ok() : Status(Code::Usage, "the file has no program '{}'", wanted);
+}
+
+Status Model::read_ports() {
+  MLC_RETURN_IF_ERROR(choose_program());
+  MlcProgram program = {};
+  program.size = sizeof program;
+  api().program(model_.get(), program_index_, &program);
   for (const bool is_output : {false, true}) {
-    for (uint32_t i = 0; i < (is_output ? found.num_outputs : found.num_inputs); ++i) {
+    std::vector<Port>& ports = is_output ? outputs_ : inputs_;
+    for (uint32_t i = 0; i < (is_output ? program.num_outputs : program.num_inputs); ++i) {
       MlcPort port = {};
       port.size = sizeof port;
-      api().port(model_.get(), index, is_output, i, &port);
-      if (port.list_depth > 0 || pair_of(port.dtype) == nullptr)
+      api().port(model_.get(), program_index_, is_output, i, &port);
+      if (port.list_depth == 0 && pair_of(port.dtype) != nullptr) {
+        ports.push_back({port.name, port.dtype, std::vector<int64_t>(port.extents, port.extents + port.rank)});
+      } else if (pipeline_ == nullptr) {
         return Status(Code::Unsupported, "program '{}': {} '{}' is {}; arrays of Triton's types expected", program_, is_output ? "output" : "input", port.name,
                       port.list_depth > 0 ? "a list of arrays" : "of a type that Triton lacks");
-      (is_output ? outputs_ : inputs_).push_back({port.name, port.dtype, std::vector<int64_t>(port.extents, port.extents + port.rank)});
+      }
     }
   }
-  return ok();
+  return pipeline_ == nullptr ? ok() : ports_of_pipeline(pipeline_.get(), inputs_, outputs_);
 }
 
 // What a config.pbtxt says of ports must be ports of the program: said when it loads rather than at the first request.
@@ -211,7 +235,7 @@ Status Model::check_config(const std::string& config) const {
       const JsonValue *name = one.find("name"), *type = one.find("data_type");
       if (name == nullptr || type == nullptr) continue;
       const auto port = std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.name == name->text(); });
-      if (port == ports.end()) return Status(Code::InputMismatch, "config.pbtxt: program '{}' has no {} '{}'", program_, is_output ? "output" : "input", name->text());
+      if (port == ports.end()) return Status(Code::InputMismatch, "config.pbtxt: {} '{}' has no {} '{}'", pipeline_ == nullptr ? "program" : "pipeline", pipeline_ == nullptr ? program_ : parameters_.pipeline, is_output ? "output" : "input", name->text());
       if (type->text() != pair_of(port->dtype)->name)
         return Status(Code::InputMismatch, "config.pbtxt: '{}' is {}, the file has {}", port->name, type->text(), pair_of(port->dtype)->name);
     }

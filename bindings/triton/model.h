@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "runtime/api/mlc.h"
+#include "runtime/mlio/mlio.h"
 
 namespace mlc::triton {
 
@@ -26,6 +27,7 @@ struct Host {
 struct Parameters {
   std::string trust = "strict";  // a signer whom the host trusts; "portable": others' files run interpreted; "any": without a signer
   std::string variant, devices, program;
+  std::string pipeline;          // runs instead of a bare program; "default": the one of the default program
   uint32_t threads = 0;          // of a run; 0: one for each core
 };
 
@@ -33,15 +35,18 @@ struct Port {
   std::string name;
   int32_t dtype = MLC_NONE;
   std::vector<int64_t> extents;  // -1: any
+  bool is_file = false;          // an input of a pipeline: [1] of BYTES, the bytes of a picture, a sound or any file
 };
 
 struct ModelDeleter { void operator()(MlcModel* model) const; };
 struct SessionDeleter { void operator()(MlcSession* session) const; };
+struct PipelineDeleter { void operator()(MlioPipeline* pipeline) const; };
 using SessionHandle = std::unique_ptr<MlcSession, SessionDeleter>;
+using PipelineHandle = std::unique_ptr<MlioPipeline, PipelineDeleter>;
 
 [[nodiscard]] const MlcApi& api();
-// The error is released.
-[[nodiscard]] Status status_of(int code, MlcError* error);
+// The error is released. By reference: a call that sets it may stand beside it, and which argument is evaluated first is open.
+[[nodiscard]] Status status_of(int code, MlcError* const& error);
 
 // Constant after construction; used by the threads of all instances.
 class Model {
@@ -51,6 +56,7 @@ class Model {
 
   [[nodiscard]] Result<SessionHandle> session() const;
   const std::string& program() const { return program_; }
+  const MlioPipeline* pipeline() const { return pipeline_.get(); }  // null: the program runs as it is
   const std::vector<Port>& inputs() const { return inputs_; }
   const std::vector<Port>& outputs() const { return outputs_; }
   const std::string& about() const { return about_; }  // for the log
@@ -58,12 +64,15 @@ class Model {
   [[nodiscard]] Result<std::string> completed(const std::string& config) const;
 
  private:
+  [[nodiscard]] Status choose_program();
   [[nodiscard]] Status read_ports();
   [[nodiscard]] Status check_config(const std::string& config) const;
 
   Parameters parameters_;
   std::unique_ptr<MlcModel, ModelDeleter> model_;
+  PipelineHandle pipeline_;  // in front of the model, which outlives it
   std::string program_, about_;
+  uint32_t program_index_ = 0;
   std::vector<Port> inputs_, outputs_;
 };
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <deque>
 
+#include "bindings/triton/pipeline.h"
+
 namespace mlc::triton {
 namespace {
 
@@ -123,6 +125,16 @@ Status write_output(TRITONBACKEND_Response* response, const MlcTensor& tensor, c
   return ok();
 }
 
+Status run_program(const Model& model, MlcSession* session, const std::vector<MlcTensor>& inputs, std::vector<MlcTensor>& outputs) {
+  outputs.resize(model.outputs().size());
+  MlcRunOptions options = {};
+  options.size = sizeof options;
+  options.program = model.program().c_str();
+  MlcError* error = nullptr;
+  const int code = api().run(session, &options, inputs.data(), static_cast<uint32_t>(inputs.size()), outputs.data(), static_cast<uint32_t>(outputs.size()), &error);
+  return status_of(code, error);
+}
+
 }  // namespace
 
 Status from_triton(TRITONSERVER_Error* error) {
@@ -161,17 +173,15 @@ Status answer(const Model& model, MlcSession* session, TRITONBACKEND_Request* re
     MLC_ASSIGN(const MlcTensor tensor, tensor_of(model, input, given.emplace_back()));
     inputs.push_back(tensor);
   }
-  std::vector<MlcTensor> outputs(model.outputs().size());
-  MlcRunOptions options = {};
-  options.size = sizeof options;
-  options.program = model.program().c_str();
   MlcError* error = nullptr;
   moments.compute_begin = now_ns();
   MLC_RETURN_IF_ERROR(status_of(api().state_reset(session, &error), error));
-  error = nullptr;
-  const int code = api().run(session, &options, inputs.data(), count, outputs.data(), static_cast<uint32_t>(outputs.size()), &error);
+  std::vector<MlcTensor> arrays;
+  PipelineRun pipeline;
+  const Status ran = model.pipeline() == nullptr ? run_program(model, session, inputs, arrays) : pipeline.run(model, session, inputs);
   moments.compute_end = now_ns();
-  MLC_RETURN_IF_ERROR(status_of(code, error));
+  MLC_RETURN_IF_ERROR(ran);
+  const std::span<const MlcTensor> outputs = model.pipeline() == nullptr ? std::span<const MlcTensor>(arrays) : pipeline.outputs();
 
   MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_RequestOutputCount(request, &count)));
   for (uint32_t i = 0; i < count; ++i) {

@@ -11,6 +11,7 @@
 #include "packager/cli/extract/extract_commands.h"
 #include "packager/cli/inspect_commands.h"
 #include "packager/cli/keys/keys_commands.h"
+#include "packager/cli/keys/policy_commands.h"
 #include "packager/cli/registry_program.h"
 #include "packager/cli/tune/tune_commands.h"
 
@@ -27,6 +28,7 @@ int main(int argc, char** argv) {
   add_extract_commands(program);
   add_executable_commands(program);
   add_keys_commands(program);
+  add_policy_commands(program);
   add_attest_commands(program);
   add_change_commands(program);
   add_cache_commands(program);

@@ -25,7 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kPipelineAsset = "pipeline.json";
 constexpr const char* kExampleHost = "registry.example.org/";
 constexpr const char* kExampleServer = "registry.example.org/tritonserver-mlc:1.0.0";
 constexpr size_t kMaxName = 50;  // of 63: engines add to it
@@ -187,15 +186,16 @@ EngineResult result_of(const container::Container& file, const EngineOptions& op
   result.name = options.name.empty() ? name_of_id(result.id) : options.name;
   result.program = config.program;
   result.max_batch_size = config.max_batch_size;
-  const bool has_pipeline = std::any_of(file.manifest().assets.begin(), file.manifest().assets.end(), [](const format::Asset& asset) { return asset.name == kPipelineAsset; });
-  if (has_pipeline) result.notes.push_back("clients send and get the arrays of '" + cli::printable(config.program) + "': the pipeline for files and pictures is not part of Triton's backend");
+  result.pipeline = options.pipeline;
+  if (options.pipeline.empty() && has_pipeline(file.manifest()))
+    result.notes.push_back("clients send and get the arrays of '" + cli::printable(config.program) + "'; with --pipeline default they send files and texts as BYTES");
   return result;
 }
 
 Result<EngineResult> export_triton(const EngineOptions& options) {
   MLC_ASSIGN(const auto file, opened(options.file, nullptr));
   const std::string name = options.name.empty() ? name_of_id(file->manifest().model.id) : options.name;
-  MLC_ASSIGN(const TritonConfig config, triton_config(file->manifest(), {name, options.program, options.max_batch}));
+  MLC_ASSIGN(const TritonConfig config, triton_config(file->manifest(), {name, options.program, options.pipeline, options.max_batch}));
   EngineResult result = result_of(*file, options, config);
   if (file->verdict().signatures.empty()) result.notes.push_back("the file is not signed: the backend refuses it, unless the server was told otherwise");
 
@@ -225,7 +225,7 @@ Result<EngineResult> export_objects(const EngineOptions& options) {
   MLC_ASSIGN(const auto file, opened(options.file, &trust));
   MLC_ASSIGN(std::vector<std::string> keys, keys_of(options, trust, file->verdict()));
   const std::string name = options.name.empty() ? name_of_id(file->manifest().model.id) : options.name;
-  MLC_ASSIGN(const TritonConfig config, triton_config(file->manifest(), {name, options.program, options.max_batch}));
+  MLC_ASSIGN(const TritonConfig config, triton_config(file->manifest(), {name, options.program, options.pipeline, options.max_batch}));
   EngineResult result = result_of(*file, options, config);
   MLC_ASSIGN(result.image, image_of(options, name));
 

@@ -15,7 +15,7 @@ struct EngineOptions {
   Engine engine = Engine::Triton;
   std::string file, folder;
   std::string name;                   // empty: made of the model's id
-  std::string program;                // as in TritonOptions
+  std::string program, pipeline;      // as in TritonOptions
   uint32_t max_batch = 64;
   // Not of Triton.
   std::string image;                  // HOST/REPOSITORY[:TAG] to which the container is pushed as an image; empty: an example
@@ -27,7 +27,7 @@ struct EngineOptions {
 };
 
 struct EngineResult {
-  std::string name, program;
+  std::string name, program, pipeline; // one of program and pipeline
   std::string id, image, root;        // image: with the digest that it will have; empty with Triton
   uint64_t version = 0;
   int64_t max_batch_size = 0;

@@ -12,6 +12,8 @@ namespace {
 using format::Method;
 using format::Port;
 
+constexpr const char* kPipelineAsset = "pipeline.json";
+
 // Triton's model_config.proto; none for types that it lacks.
 std::string_view triton_type(DType type) {
   switch (type) {
@@ -46,7 +48,7 @@ std::string fault_of(const Port& port, const char* what) {
   if (port.list_depth > 0) return label + "a list of arrays";
   if (triton_type(port.dtype).empty()) return label + std::string(name_of(port.dtype)) + ", a type that Triton lacks";
   if (port.media == format::Media::Image || port.media == format::Media::Audio || port.media == format::Media::Video)
-    return label + (port.media == format::Media::Image ? "a decoded picture" : "a decoded sound or film") + " of a pipeline: clients would send its file as BYTES, which the backend does not decode";
+    return label + (port.media == format::Media::Image ? "a decoded picture" : "a decoded sound or film") + " of a pipeline";
   return {};
 }
 
@@ -86,9 +88,26 @@ std::string port_text(const Port& port, bool has_rows) {
   return out + "  }";
 }
 
+std::string head_text(const TritonOptions& options) { return "name: " + pbtxt_string(options.name) + "\nbackend: \"mlc\"\ndefault_model_filename: \"model.mlc\"\n"; }
+
+std::string tail_text(const char* key, const std::string& value) {
+  return std::string("instance_group [ { kind: KIND_CPU count: 1 } ]\nparameters { key: \"") + key + "\" value { string_value: " + pbtxt_string(value) + " } }\n";
+}
+
+Result<TritonConfig> pipeline_config(const format::Manifest& manifest, const TritonOptions& options) {
+  if (!options.program.empty()) return Status(Code::Usage, "--program and --pipeline found, one of the two expected: a pipeline says which program it runs");
+  if (!has_pipeline(manifest)) return std::move(Status(Code::Usage, "--pipeline: the file has none")).hint("mlpack build MODEL --pipeline FILE adds one");
+  return TritonConfig{head_text(options) + "max_batch_size: 0\n" + tail_text("pipeline", options.pipeline), {}, 0};
+}
+
 }  // namespace
 
+bool has_pipeline(const format::Manifest& manifest) {
+  return std::any_of(manifest.assets.begin(), manifest.assets.end(), [](const format::Asset& asset) { return asset.name == kPipelineAsset; });
+}
+
 Result<TritonConfig> triton_config(const format::Manifest& manifest, const TritonOptions& options) {
+  if (!options.pipeline.empty()) return pipeline_config(manifest, options);
   MLC_ASSIGN(const Method* const method, method_of(manifest, options.program));
   std::vector<std::string> faults;
   for (const bool is_output : {false, true})
@@ -98,21 +117,19 @@ Result<TritonConfig> triton_config(const format::Manifest& manifest, const Trito
     Status status(Code::Unsupported, "program '{}': {}; arrays of Triton's types expected", cli::printable(method->name), faults.front());
     for (size_t i = 1; i < faults.size(); ++i) status = std::move(status).note("{}", faults[i]);
     const auto main = std::find_if(manifest.methods.begin(), manifest.methods.end(), [](const Method& one) { return one.name == "main"; });
-    if (main != manifest.methods.end() && &*main != method) return std::move(status).hint("--program main takes the bare arrays");
-    return std::move(status).hint("serve it with the wheel mlrt (docs/serving.md), or change these ports in the model");
+    if (main != manifest.methods.end() && &*main != method) return std::move(status).hint("{}--program main takes the bare arrays", has_pipeline(manifest) ? "--pipeline default takes files as BYTES, " : "");
+    return std::move(status).hint(has_pipeline(manifest) ? "--pipeline default takes files as BYTES" : "serve it with the wheel mlrt (docs/serving.md), or change these ports in the model");
   }
-  TritonConfig out;
-  out.program = method->name;
+  TritonConfig out{head_text(options), method->name, 0};
   const bool rows = options.max_batch > 0 && has_rows(*method);
   if (rows) out.max_batch_size = std::min<int64_t>(options.max_batch, method->dims[*method->batch].max);
-  out.text = "name: " + pbtxt_string(options.name) + "\nbackend: \"mlc\"\ndefault_model_filename: \"model.mlc\"\nmax_batch_size: " + std::to_string(out.max_batch_size) + "\n";
+  out.text += "max_batch_size: " + std::to_string(out.max_batch_size) + "\n";
   for (const bool is_output : {false, true}) {
     std::string list;
     for (const Port& port : ports_of(*method, is_output)) list += (list.empty() ? "" : ",\n") + port_text(port, rows);
     if (!list.empty()) out.text += std::string(is_output ? "output" : "input") + " [\n" + list + "\n]\n";
   }
-  out.text += "instance_group [ { kind: KIND_CPU count: 1 } ]\n";
-  out.text += "parameters { key: \"program\" value { string_value: " + pbtxt_string(out.program) + " } }\n";
+  out.text += tail_text("program", out.program);
   return out;
 }
 

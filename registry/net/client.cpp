@@ -23,7 +23,6 @@ std::string first_line(std::string_view body) { return cli::printable(body.subst
 namespace {
 
 constexpr int kMaxSilences = 3;  // no connection, or one that ends without an answer
-constexpr std::string_view kOctets = "application/octet-stream";
 
 void sleep_ms(uint64_t ms) {
   timespec left{static_cast<time_t>(ms / 1000), static_cast<long>(ms % 1000 * 1'000'000)};
@@ -34,15 +33,6 @@ void sleep_ms(uint64_t ms) {
 bool is_redirect(int status) { return status == 301 || status == 302 || status == 303 || status == 307 || status == 308; }
 // The request may be right, and was not answered: too many, or a server that is not well.
 bool is_worth_asking_again(int status) { return status == 429 || status == 502 || status == 503 || status == 504; }
-
-// How much of an upload the registry has, of "0-99" or "bytes=0-99". "0-0" is what Docker's registry says of none.
-std::optional<uint64_t> uploaded(std::string_view text) {
-  if (text.starts_with("bytes=")) text.remove_prefix(6);
-  if (!text.starts_with("0-")) return std::nullopt;
-  const auto last = number_in(text.substr(2));
-  if (!last || *last >= kMaxBlobBytes) return std::nullopt;
-  return *last == 0 ? 0 : *last + 1;
-}
 
 // What the registry says of a failure: {"errors":[{"code":"DENIED","message":"..."}]}
 std::string complaint(const Answer& answer) {
@@ -309,114 +299,6 @@ Status Client::put_manifest(const std::string& repository, const std::string& ob
   const auto stated = parse_digest(answer.header("docker-content-digest"));
   if (!stated || *stated == sha256(text)) return ok();
   return Status(Code::Registry, "{} has stored the manifest {} with another digest, {}", host_, object, digest_text(*stated));
-}
-
-// ---- Blobs, read
-
-Result<bool> Client::has_blob(const std::string& repository, const Descriptor& blob, Access access) {
-  Request request;
-  request.method = "HEAD";
-  request.url = url(repository, "blobs/" + digest_text(blob.digest));
-  MLC_ASSIGN(const Answer answer, send(std::move(request), repository, access));
-  if (answer.status == 404) return false;
-  if (!answer.is_success()) return refused(answer, repository);
-  const auto size = number_in(answer.header("content-length"));
-  return !size || *size == blob.size;  // of another length: not what it is called
-}
-
-// ---- Blobs, written
-
-Result<std::string> Client::upload_place(const Answer& answer, const std::string& asked) const {
-  const auto place = resolved(asked, answer.header("location"));
-  const auto origin = place ? origin_of(*place) : std::nullopt;
-  if (!origin || (origin->scheme == "http" && !may_be_plain()))
-    return Status(Code::Registry, "{} names no usable place for an upload: '{}'", host_, first_line(answer.header("location")));
-  return *place;
-}
-
-// A registry that does not begins an upload instead, which is given up: others may want what it keeps for it.
-Result<bool> Client::mount_blob(const std::string& repository, const Descriptor& blob, const std::string& from) {
-  Request request;
-  request.method = "POST";
-  request.url = with_parameter(with_parameter(url(repository, "blobs/uploads/"), "mount", digest_text(blob.digest)), "from", from);
-  request.body_limit = kMaxErrorBody;
-  const std::string asked = request.url;
-  MLC_ASSIGN(const Answer answer, send(std::move(request), repository, Access::Push));
-  if (answer.status == 201) return true;
-  if (const auto place = upload_place(answer, asked); answer.status == 202 && place.ok()) {
-    Request end;
-    end.method = "DELETE";
-    end.url = *place;
-    end.body_limit = kMaxErrorBody;
-    (void)send(std::move(end), repository, Access::Push);
-  }
-  return false;
-}
-
-Status Client::put_blob(const std::string& repository, const Descriptor& blob, uint64_t at_once, const Upload& content) {
-  Request begin;
-  begin.method = "POST";
-  begin.url = url(repository, "blobs/uploads/");
-  begin.body_limit = kMaxErrorBody;
-  const std::string asked = begin.url;
-  MLC_ASSIGN(const Answer begun, send(std::move(begin), repository, Access::Push));
-  if (begun.status != 202) return refused(begun, "an upload to " + repository);
-  MLC_ASSIGN(std::string place, upload_place(begun, asked));
-
-  const bool in_pieces = blob.size > at_once;
-  if (in_pieces) {
-    const uint64_t least = std::min(number_in(begun.header("oci-chunk-min-length")).value_or(0), kMaxBlobBytes);
-    MLC_RETURN_IF_ERROR(put_in_pieces(repository, place, std::max(at_once / 2, least), content, place));
-  }
-  Request end;
-  end.method = "PUT";
-  end.url = with_parameter(place, "digest", digest_text(blob.digest));
-  end.body_limit = kMaxErrorBody;
-  end.headers["Content-Type"] = kOctets;
-  end.upload = in_pieces ? Upload{0, content.read} : content;
-  MLC_ASSIGN(const Answer ended, send(std::move(end), repository, Access::Push));
-  if (!ended.is_success()) return refused(ended, digest_text(blob.digest));
-  if (!in_pieces) sent_ += content.size;
-  return ok();
-}
-
-Status Client::put_in_pieces(const std::string& repository, std::string place, uint64_t piece, const Upload& content, std::string& last_place) {
-  int failures = 0;
-  for (uint64_t done = 0; done < content.size;) {
-    const uint64_t take = std::min(piece, content.size - done);
-    Request patch;
-    patch.method = "PATCH";
-    patch.url = place;
-    patch.body_limit = kMaxErrorBody;
-    patch.headers["Content-Type"] = kOctets;
-    patch.headers["Content-Range"] = std::to_string(done) + "-" + std::to_string(done + take - 1);
-    patch.upload = Upload{take, [&content, done](uint64_t offset, std::span<std::byte> out) { return content.read(done + offset, out); }};
-    auto answered = send(std::move(patch), repository, Access::Push);
-    sent_ += take;
-    const bool is_lost = answered.ok() ? !answered->is_whole || answered->status >= 500 || answered->status == 416 || answered->status == 429
-                                       : answered.status().code == Code::Registry;
-    if (is_lost) {
-      if (++failures == kMaxAttempts) return answered.ok() ? refused(*answered, "a part of an upload") : std::move(answered).status();
-      sleep_ms(100u << failures);
-      Request where;
-      where.url = place;
-      where.body_limit = kMaxErrorBody;
-      answered = send(std::move(where), repository, Access::Push);
-    }
-    if (!answered.ok()) return std::move(answered).status();
-    if (!answered->is_success()) return refused(*answered, "a part of an upload");
-    const auto has = uploaded(answered->header("range"));
-    const uint64_t now = has ? *has : is_lost ? done : done + take;
-    if (now > content.size || (!is_lost && now <= done))
-      return Status(Code::Registry, "{} says that it has {} bytes of an upload of {}", host_, now, content.size);
-    if (now > done) failures = is_lost ? failures : 0;
-    done = now;
-    if (!answered->header("location").empty()) {
-      MLC_ASSIGN(place, upload_place(*answered, place));
-    }
-  }
-  last_place = place;
-  return ok();
 }
 
 }  // namespace mlc::registry

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,7 @@ inline constexpr uint32_t kParallel = 4;
 struct ClientOptions {
   bool plain_http = false;  // http:// to any host; else to this machine only
   uint32_t timeout = 60;    // seconds without a byte
-  uint32_t parallel = kParallel;  // requests for parts of a blob that are on their way at once
+  uint32_t parallel = kParallel;  // requests that are on their way at once, for parts of a blob or with blobs
 };
 
 inline constexpr int kMaxRedirects = 5, kMaxAttempts = 5, kMaxCuts = 5, kMaxPages = 64;
@@ -44,6 +45,12 @@ struct RangeAnswer {
   bool is_range = true;      // false: the registry gives whole blobs only, and nothing was handed on
   bool is_whole = true;      // false: the connection ended too early
   std::string why_not_whole;
+};
+
+// A blob that is to be sent.
+struct BlobUpload {
+  Descriptor blob;
+  Upload content;
 };
 
 // One of several that read a blob at once, each its part, request by request.
@@ -77,7 +84,6 @@ class Client {
   [[nodiscard]] Result<std::vector<std::string>> listed_referrers(const std::string& repository, const Digest& subject);
   [[nodiscard]] Status put_manifest(const std::string& repository, const std::string& object, std::string_view media_type, std::string_view text);
 
-  [[nodiscard]] Result<bool> has_blob(const std::string& repository, const Descriptor& blob, Access access);
   // Bytes [offset, offset + length) in order, as they arrive; whether they are right is the caller's business. An answer that is about
   // other bytes is an error.
   [[nodiscard]] Result<RangeAnswer> blob_range(const std::string& repository, const Descriptor& blob, uint64_t offset, uint64_t length,
@@ -88,10 +94,12 @@ class Client {
   // their order. One that fails stops all behind it; the error is that of the first that fails in this order, whichever was told first.
   // False: the registry gives whole blobs only.
   [[nodiscard]] Result<bool> read_parts(const std::string& repository, const Descriptor& blob, const std::vector<std::unique_ptr<PartReader>>& readers);
-  // Whether the registry gives the repository a blob of another one of its repositories, so that no byte of it is sent.
-  [[nodiscard]] Result<bool> mount_blob(const std::string& repository, const Descriptor& blob, const std::string& from);
-  // Up to `at_once` bytes go in one request, larger blobs in pieces of which one that was cut is sent again from where the registry has it.
-  [[nodiscard]] Status put_blob(const std::string& repository, const Descriptor& blob, uint64_t at_once, const Upload& content);
+  // Which of the blobs the repository has, several asked for at once, for one that is to be written. Where `mount_from` names another repository
+  // of the registry, it is asked to give the repository those that it has not, so that no byte of them is sent.
+  [[nodiscard]] Result<std::vector<bool>> has_blobs(const std::string& repository, std::span<const Descriptor> blobs, const std::string& mount_from);
+  // Several at once, as with read_parts; no digest twice. Up to `at_once` bytes go in one request, larger blobs in pieces of which one that was cut is
+  // sent again from where the registry has it.
+  [[nodiscard]] Status put_blobs(const std::string& repository, std::span<const BlobUpload> uploads, uint64_t at_once);
 
   // For answers: bytes of bodies that came from the registry and went to it.
   [[nodiscard]] uint64_t bytes_received() const { return received_; }
@@ -102,7 +110,12 @@ class Client {
   std::string url(const std::string& repository, std::string_view what) const;
   // One request, with what it takes to be heard: credentials, redirects of what is read, and patience.
   struct Call;
-  class PartsRun;  // read_parts
+  // Several at once.
+  class Job;
+  class Run;
+  class ReadJob;
+  class AskJob;
+  class SendJob;
   [[nodiscard]] Result<Answer> send(Request request, const std::string& repository, Access access);
   void give_proof(Call& call) const;
   [[nodiscard]] Call call_of(Request request, const std::string& repository, Access access) const;
@@ -117,7 +130,6 @@ class Client {
   [[nodiscard]] Proof proof_for(const std::string& url, const std::string& repository, Access access) const;
   [[nodiscard]] Status refused(const Answer& answer, const std::string& what) const;
   [[nodiscard]] Result<std::string> upload_place(const Answer& answer, const std::string& asked) const;
-  [[nodiscard]] Status put_in_pieces(const std::string& repository, std::string place, uint64_t piece, const Upload& content, std::string& last_place);
 
   const std::string host_;
   const ClientOptions options_;

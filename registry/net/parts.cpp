@@ -1,8 +1,4 @@
 // Blobs, read: one request after the other, and several at once in one thread, the caller's. spec/registry.md, section 4.
-#include <algorithm>
-#include <chrono>
-#include <map>
-
 #include "registry/net/call.h"
 #include "registry/net/client.h"
 
@@ -96,124 +92,51 @@ Result<RangeAnswer> Client::blob(const std::string& repository, const Descriptor
 
 // ---- Several at once
 
-class Client::PartsRun {
+// A reader's requests.
+class Client::ReadJob final : public Job {
  public:
-  PartsRun(Client& client, const std::string& repository, const Descriptor& blob, const std::vector<std::unique_ptr<PartReader>>& readers)
-      : client_(client), repository_(repository), blob_(blob), readers_(readers), end_(readers.size()), most_(std::max(client.options_.parallel, 1u)) {}
-  ~PartsRun() { stop_from(0); }
+  ReadJob(Client& client, const std::string& repository, const Descriptor& blob, PartReader& reader)
+      : client_(client), repository_(repository), blob_(blob), reader_(reader), sink_([&reader](Bytes bytes) { return reader.take(bytes); }) {}
 
-  Result<bool> run() {
-    while (send_what_may() || !open_.empty()) {
-      // All that ended is looked at before anything is sent: one of the answers may say that the registry is busy.
-      for (auto ended = client_.http_.wait(patience()); ended; ended = client_.http_.wait(0)) take(std::move(*ended));
-    }
-    return std::move(outcome_);
+  std::optional<Call> next() override {
+    const auto part = reader_.next();
+    if (!part) return std::nullopt;
+    check_.emplace(RangeCheck{blob_, part->offset, part->length});
+    Request request = request_of(client_.url(repository_, "blobs/" + digest_text(blob_.digest)), *check_, sink_);
+    return client_.call_of(std::move(request), repository_, Access::Pull);
   }
+  Status heard(Result<Answer> answered) override {
+    MLC_ASSIGN(const RangeAnswer part, client_.part_heard(*check_, std::move(answered), repository_));
+    gives_ranges_ = part.is_range;
+    if (!gives_ranges_) return Status(Code::Registry, "no ranges");  // read_parts knows
+    return part.is_whole ? ok() : reader_.was_cut(part.why_not_whole);
+  }
+  void was_stopped() override { client_.received_ += check_->arrived; }
+  [[nodiscard]] bool gives_ranges() const { return gives_ranges_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  // A reader's request. It stays where it is: the exchange refers to it.
-  struct Open {
-    PartReader& reader;
-    RangeCheck check;
-    std::function<Status(Bytes)> sink;
-    Call call;
-    std::optional<uint64_t> number = {};  // none: it waits to be sent
-    Clock::time_point not_before = {};
-  };
-
-  // False: there is nothing to begin any more.
-  bool send_what_may() {
-    const auto now = Clock::now();
-    while (begun_ < end_ && open_.size() < most_ && not_before_ <= now) open_next(begun_++);
-    for (auto& [place, open] : open_)
-      if (!open->number && on_their_way() < most_ && std::max(open->not_before, not_before_) <= now) open->number = client_.http_.begin(open->call.request);
-    return begun_ < end_;
-  }
-
-  size_t on_their_way() const {
-    return static_cast<size_t>(std::count_if(open_.begin(), open_.end(), [](const auto& one) { return one.second->number.has_value(); }));
-  }
-
-  void open_next(size_t place) {
-    PartReader& reader = *readers_[place];
-    const auto part = reader.next();
-    if (!part) return;
-    auto open = std::make_unique<Open>(Open{reader, RangeCheck{blob_, part->offset, part->length}, [&reader](Bytes bytes) { return reader.take(bytes); }, Call{}});
-    Request request = request_of(client_.url(repository_, "blobs/" + digest_text(blob_.digest)), open->check, open->sink);
-    open->call = client_.call_of(std::move(request), repository_, Access::Pull);
-    open_.emplace(place, std::move(open));
-  }
-
-  // Milliseconds until something may be sent.
-  uint64_t patience() const {
-    const auto now = Clock::now();
-    auto wait = Clock::duration(std::chrono::seconds(1));
-    if (on_their_way() < most_)
-      for (const auto& [place, open] : open_)
-        if (!open->number) wait = std::min(wait, std::max(open->not_before, not_before_) - now);
-    return static_cast<uint64_t>(std::max<int64_t>(std::chrono::ceil<std::chrono::milliseconds>(wait).count(), 0));
-  }
-
-  void take(Http::Ended ended) {
-    const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& one) { return one.second->number == ended.number; });
-    if (found == open_.end()) return;
-    Open& open = *found->second;
-    open.number.reset();
-    Result<Answer> answered = std::move(ended.answer);
-    if (answered.ok()) {
-      auto heard = client_.heard(open.call, std::move(*answered));
-      if (heard.ok() && !*heard) return wait(open);
-      answered = heard.ok() ? Result<Answer>(std::move(**heard)) : Result<Answer>(std::move(heard).status());
-    }
-    const size_t place = found->first;
-    Result<RangeAnswer> part = client_.part_heard(open.check, std::move(answered), repository_);
-    if (!part.ok()) return stop_with(place, std::move(part).status());
-    if (!part->is_range) return stop_with(place, false);
-    if (!part->is_whole) {
-      if (Status status = open.reader.was_cut(part->why_not_whole); !status.ok()) return stop_with(place, std::move(status));
-    }
-    open_.erase(found);
-    open_next(place);
-  }
-
-  // A registry that is busy hears nothing new until the time that it names, and has fewer requests at once from then on.
-  void wait(Open& open) {
-    open.not_before = Clock::now() + std::chrono::milliseconds(open.call.wait_ms);
-    if (!open.call.is_busy) return;
-    not_before_ = std::max(not_before_, open.not_before);
-    most_ = std::max(most_ / 2, size_t{1});
-  }
-
-  // Those before it in the order go on: what they come to may be told instead.
-  void stop_with(size_t place, Result<bool> outcome) {
-    stop_from(place);
-    end_ = place;
-    outcome_ = std::move(outcome);
-  }
-  void stop_from(size_t place) {
-    for (auto at = open_.lower_bound(place); at != open_.end(); at = open_.erase(at)) {
-      if (!at->second->number) continue;
-      client_.http_.stop(*at->second->number);
-      client_.received_ += at->second->check.arrived;
-    }
-  }
-
   Client& client_;
   const std::string& repository_;
   const Descriptor& blob_;
-  const std::vector<std::unique_ptr<PartReader>>& readers_;
-  std::map<size_t, std::unique_ptr<Open>> open_;  // by the reader's place
-  size_t begun_ = 0, end_;  // the next reader to begin; from where on none is wanted any more
-  size_t most_;
-  Clock::time_point not_before_ = {};
-  Result<bool> outcome_ = true;
+  PartReader& reader_;
+  const std::function<Status(Bytes)> sink_;
+  std::optional<RangeCheck> check_;
+  bool gives_ranges_ = true;
 };
 
 Result<bool> Client::read_parts(const std::string& repository, const Descriptor& blob, const std::vector<std::unique_ptr<PartReader>>& readers) {
-  denied_.reset();
-  return PartsRun(*this, repository, blob, readers).run();
+  std::vector<std::unique_ptr<Job>> jobs;
+  std::vector<const ReadJob*> reads;
+  for (const auto& reader : readers) {
+    auto job = std::make_unique<ReadJob>(*this, repository, blob, *reader);
+    reads.push_back(job.get());
+    jobs.push_back(std::move(job));
+  }
+  Run run(*this, jobs);
+  Status status = run.run();
+  if (status.ok()) return true;
+  if (!reads[run.failed()]->gives_ranges()) return false;
+  return status;
 }
 
 }  // namespace mlc::registry

@@ -99,11 +99,16 @@ class LayoutStore final : public Store {
     return index.manifests;
   }
 
-  Result<bool> has_blob(const Descriptor& blob) override {
+  Result<std::vector<bool>> has_blobs(std::span<const Descriptor> blobs, const Store*) override {
+    std::vector<bool> there;
     std::error_code error;
-    return fs::exists(path_of(blob.digest), error);
+    for (const Descriptor& blob : blobs) there.push_back(fs::exists(path_of(blob.digest), error));
+    return there;
   }
-  Status put_blob(const Descriptor& blob, const Upload& content) override { return write_file(path_of(blob.digest), content.size, content.read); }
+  Status put_blobs(std::span<const BlobUpload> uploads) override {
+    for (const BlobUpload& upload : uploads) MLC_RETURN_IF_ERROR(write_file(path_of(upload.blob.digest), upload.content.size, upload.content.read));
+    return ok();
+  }
 
   Status put_manifest(const std::string& object, std::string_view media_type, std::string_view text) override {
     Descriptor entry{std::string(media_type), sha256(text), text.size(), {}, {}, {}, {}};

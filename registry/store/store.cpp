@@ -46,13 +46,12 @@ class RepositoryStore final : public Store {
 
   std::optional<Origin> origin() const override { return Origin{client_.host(), repository_}; }
 
-  Result<bool> take_blob(const Descriptor& blob, const Store& from) override {
-    const auto other = from.origin();
-    if (!other || other->host != client_.host() || other->repository == repository_) return false;
-    return client_.mount_blob(repository_, blob, other->repository);
+  Result<std::vector<bool>> has_blobs(std::span<const Descriptor> blobs, const Store* from) override {
+    const auto other = from ? from->origin() : std::nullopt;
+    const bool may_mount = other && other->host == client_.host() && other->repository != repository_;
+    return client_.has_blobs(repository_, blobs, may_mount ? other->repository : std::string());
   }
-  Result<bool> has_blob(const Descriptor& blob) override { return client_.has_blob(repository_, blob, Access::Push); }
-  Status put_blob(const Descriptor& blob, const Upload& content) override { return client_.put_blob(repository_, blob, request_bytes_, content); }
+  Status put_blobs(std::span<const BlobUpload> uploads) override { return client_.put_blobs(repository_, uploads, request_bytes_); }
   Status put_manifest(const std::string& object, std::string_view media_type, std::string_view text) override {
     return client_.put_manifest(repository_, object, media_type, text);
   }
@@ -67,6 +66,21 @@ class RepositoryStore final : public Store {
 
 std::unique_ptr<Store> repository_store(Client& client, std::string repository, uint64_t request_bytes) {
   return std::make_unique<RepositoryStore>(client, std::move(repository), request_bytes);
+}
+
+Status put_missing(Store& store, std::span<const BlobUpload> uploads) {
+  std::vector<Descriptor> blobs;
+  std::vector<BlobUpload> once, missing;
+  std::set<Digest> seen;
+  for (const BlobUpload& upload : uploads) {
+    if (!seen.insert(upload.blob.digest).second) continue;
+    blobs.push_back(upload.blob);
+    once.push_back(upload);
+  }
+  MLC_ASSIGN(const std::vector<bool> there, store.has_blobs(blobs, nullptr));
+  for (size_t i = 0; i < once.size(); ++i)
+    if (!there[i]) missing.push_back(std::move(once[i]));
+  return store.put_blobs(missing);
 }
 
 std::string referrers_tag(const Digest& subject) { return "sha256-" + to_hex(subject); }

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,10 +37,11 @@ class Store {
   [[nodiscard]] virtual std::optional<Origin> origin() const { return std::nullopt; }
 
   // ---- Writing
-  // Whether the blob is there now without its bytes having gone through here: the registry has it in another repository.
-  [[nodiscard]] virtual Result<bool> take_blob(const Descriptor&, const Store&) { return false; }
-  [[nodiscard]] virtual Result<bool> has_blob(const Descriptor& blob) = 0;
-  [[nodiscard]] virtual Status put_blob(const Descriptor& blob, const Upload& content) = 0;
+  // Which of the blobs are there. Those that `from` has in another repository of the same registry may be there without their bytes
+  // having gone through here.
+  [[nodiscard]] virtual Result<std::vector<bool>> has_blobs(std::span<const Descriptor> blobs, const Store* from) = 0;
+  // Several at once where that is faster; no digest twice.
+  [[nodiscard]] virtual Status put_blobs(std::span<const BlobUpload> uploads) = 0;
   [[nodiscard]] virtual Status put_manifest(const std::string& object, std::string_view media_type, std::string_view text) = 0;
   // Behind the last of it: what was written appears under its name.
   [[nodiscard]] virtual Status commit() { return ok(); }
@@ -47,6 +49,9 @@ class Store {
 
 // `client` must outlive the result.
 [[nodiscard]] std::unique_ptr<Store> repository_store(Client& client, std::string repository, uint64_t request_bytes = kRequestBytes);
+
+// Those that are not there, each once.
+[[nodiscard]] Status put_missing(Store& store, std::span<const BlobUpload> uploads);
 
 // The tag under which registries without a listing of referrers keep it.
 [[nodiscard]] std::string referrers_tag(const Digest& subject);

@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   add_tune_command(program);
   add_trust_command(program);
   add_completion_command(program);
-  program.set_neighbour({"mlpack", {"init", "build", "check", "targets", "inspect", "diff", "size", "extract", "executable", "keygen", "sign", "verify", "attest", "thin",
+  program.set_neighbour({"mlpack", {"init", "build", "check", "targets", "inspect", "diff", "size", "extract", "executable", "keygen", "sign", "verify", "policy", "attest", "thin",
                                     "fill", "apply", "relabel", "add", "upgrade", "cache", "push", "pull", "export", "copy", "resolve"}});
   program.add_help_command("  mlrun help explain\n  mlrun help exit-codes\n");
   std::vector<std::string> words = words_given(argc, argv);

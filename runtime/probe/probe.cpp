@@ -113,14 +113,20 @@ HostFacts host_facts(const Record& record) {
   return facts;
 }
 
+std::vector<std::string_view> fitting_targets(const Record& record) {
+  std::vector<std::string_view> fitting;
+  for (const TargetRow& t : kTargets) {
+    bool all = t.machine == record.machine;
+    for_each_feature(t, [&](Feature f) { all = all && record[f].answer == Answer::Yes; });
+    if (all) fitting.push_back(t.name);
+  }
+  return fitting;
+}
+
 std::string_view derived_level(const Record& record) {
   std::string_view best;
-  for (const TargetRow& t : kTargets) {
-    if (t.machine != record.machine || t.name.find('+') != std::string_view::npos) continue;
-    bool all = true;
-    for_each_feature(t, [&](Feature f) { all = all && record[f].answer == Answer::Yes; });
-    if (all) best = t.name;
-  }
+  for (const std::string_view name : fitting_targets(record))
+    if (name.find('+') == std::string_view::npos) best = name;
   return best;
 }
 

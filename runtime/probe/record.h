@@ -91,6 +91,8 @@ struct Record {
 // What loaders are told about the host.
 HostFacts host_facts(const Record& record);
 
+// Targets of schema/targets.tbl whose features are all yes, in its order. Derived, for people and schedulers as derived_level is.
+std::vector<std::string_view> fitting_targets(const Record& record);
 // The most capable target of schema/targets.tbl whose features are all yes ("x86-64-v4"), or empty. Derived, for
 // people: nothing is ever matched on it.
 std::string_view derived_level(const Record& record);

@@ -30,19 +30,29 @@ Status system_error(Code code, const std::string& path, std::string_view what) {
 }
 
 // A complete, synced file beside `path`; the caller moves or links it into place.
-Result<std::string> write_beside(const std::string& path, std::string_view text, mode_t mode) {
+Result<std::string> write_beside(const std::string& path, std::string_view text, mode_t mode, bool exact_mode = false) {
   static std::atomic<unsigned> counter{0};
   const std::string temporary =
       compose("{}.tmp.{}.{}", path, ::getpid(), counter.fetch_add(1));
   Descriptor fd(open_new(temporary, mode));
   if (!fd.valid()) return system_error(Code::NotFound, temporary, "cannot create the file");
-  if (!write_all(fd, text) || !sync_descriptor(fd.get()) || !fd.close()) {
+  if ((exact_mode && !set_mode(fd.get(), mode)) || !write_all(fd, text) || !sync_descriptor(fd.get()) || !fd.close()) {
     Status status = system_error(Code::NotFound, temporary, "cannot write the file");
     fd.close();
     remove_file(temporary);
     return status;
   }
   return temporary;
+}
+
+Status move_into_place(const std::string& temporary, const std::string& path) {
+  if (!rename_over(temporary, path)) {
+    Status status = system_error(Code::NotFound, path, "cannot replace the file");
+    remove_file(temporary);
+    return status;
+  }
+  sync_folder_of(path);
+  return ok();
 }
 
 }  // namespace
@@ -83,13 +93,12 @@ Status create_file(const std::string& path, std::string_view text, mode_t mode) 
 
 Status replace_file(const std::string& path, std::string_view text, mode_t mode) {
   MLC_ASSIGN(const std::string temporary, write_beside(path, text, mode));
-  if (!rename_over(temporary, path)) {
-    Status status = system_error(Code::NotFound, path, "cannot replace the file");
-    remove_file(temporary);
-    return status;
-  }
-  sync_folder_of(path);
-  return ok();
+  return move_into_place(temporary, path);
+}
+
+Status replace_shared_file(const std::string& path, std::string_view text, mode_t mode) {
+  MLC_ASSIGN(const std::string temporary, write_beside(path, text, mode, /*exact_mode=*/true));
+  return move_into_place(temporary, path);
 }
 
 Result<bool> file_exists(const std::string& path) {

@@ -55,6 +55,8 @@ class Descriptor {
 [[nodiscard]] Status create_file(const std::string& path, std::string_view text, mode_t mode);
 // The same, but replaces what is there.
 [[nodiscard]] Status replace_file(const std::string& path, std::string_view text, mode_t mode);
+// The same for a file that other users have to read: `mode` holds whatever the umask of this process is.
+[[nodiscard]] Status replace_shared_file(const std::string& path, std::string_view text, mode_t mode);
 
 // Whether anything has that name, be it a link that leads nowhere. NotFound (E3305) if that cannot be told.
 [[nodiscard]] Result<bool> file_exists(const std::string& path);

@@ -33,13 +33,16 @@ namespace mlc::signing {
 // The whole of such a file, of at most `limit` bytes (else Malformed); none if there is nothing at `path`.
 [[nodiscard]] Result<std::optional<std::string>> read_owned_file(const std::string& path, size_t limit);
 
+enum class Readers : bool { User, All };
+
 // A folder that passed the checks.
 class OwnedFolder {
  public:
   // None if there is nothing at `path`; NotFound if it is no folder.
   [[nodiscard]] static Result<std::optional<OwnedFolder>> open(const std::string& path);
-  // Opens it, or makes it and its missing parents with mode 0700.
-  [[nodiscard]] static Result<OwnedFolder> make(const std::string& path);
+  // Opens it, or makes it and its missing parents: for this user alone (mode 0700), or so that every user may read what is in it
+  // (0755), whatever the umask is.
+  [[nodiscard]] static Result<OwnedFolder> make(const std::string& path, Readers readers = Readers::User);
 
   const std::string& path() const { return path_; }
   int descriptor() const { return fd_.get(); }  // of the folder, for calls of POSIX: not on Windows

@@ -196,7 +196,7 @@ Result<std::optional<OwnedFolder>> OwnedFolder::open(const std::string& path) {
   return std::optional(OwnedFolder(path, std::move(fd)));
 }
 
-Result<OwnedFolder> OwnedFolder::make(const std::string& path) {
+Result<OwnedFolder> OwnedFolder::make(const std::string& path, Readers readers) {
   // The folder that is there already must be one where this user may have files: root does not write into the home of
   // another user, who could not read what it leaves there.
   size_t end = path.size();
@@ -211,7 +211,8 @@ Result<OwnedFolder> OwnedFolder::make(const std::string& path) {
   while (end < path.size()) {
     end = std::min(path.find('/', end + 1), path.size());
     const std::string part = path.substr(0, end);
-    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST)
+    const bool made = ::mkdir(part.c_str(), 0700) == 0;
+    if (!(made ? readers == Readers::User || ::chmod(part.c_str(), 0755) == 0 : errno == EEXIST))
       return Status(Code::NotFound, 3305, "{}: cannot create the folder: {}", part, ::strerror(errno));
   }
   MLC_ASSIGN(std::optional<OwnedFolder> made, open(path));

@@ -102,7 +102,7 @@ Result<std::optional<OwnedFolder>> OwnedFolder::open(const std::string& path) {
 }
 
 // The folder that is there already need not be the user's alone: what is made in it is looked at afterwards.
-Result<OwnedFolder> OwnedFolder::make(const std::string& path) {
+Result<OwnedFolder> OwnedFolder::make(const std::string& path, Readers) {
   for (size_t end = path.find('/'); end != std::string::npos;) {
     end = path.find('/', end + 1);
     const std::string part = path.substr(0, end);

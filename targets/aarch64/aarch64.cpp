@@ -9,6 +9,8 @@ const Emitter& emitter() {
                                   {"armv8-a", 16, 32, true, false, true},
                                   {"armv8-a+dotprod+fp16", 16, 32, true, false, true},
                                   {"armv8-a+i8mm+bf16", 16, 32, true, false, true},
+                                  {"armv8-a+sve256", 32, 32, true, true, false},
+                                  {"armv8-a+sve512", 64, 32, true, true, false},
                               },
                               audit);
   return all;

@@ -1,4 +1,6 @@
 // A kernel on a processor: a function that does a range of tiles and returns its fault (schema/module_abi.h).
+#include <llvm/IR/IntrinsicsAArch64.h>
+
 #include "base/checked.h"
 #include "schema/module_abi.h"
 #include "targets/llvm/frame.h"
@@ -38,6 +40,9 @@ namespace {
 
 class CpuFrame final : public Frame {
  public:
+  // `sve_bytes`: the least length of SVE's registers that the code is right for; 0: it has none.
+  explicit CpuFrame(unsigned sve_bytes) : sve_bytes_(sve_bytes) {}
+
   Result<Arguments> open(llvm::IRBuilder<>& b, llvm::Module& module, const loop::Kernel& kernel, const std::string& name) override {
     if (kernel.lanes > 0) return Status(Code::Internal, "kernel " + kernel.name + " has lanes: it is for devices");
     MLC_ASSIGN(const ScratchLayout layout, layout_scratch(kernel));
@@ -50,6 +55,7 @@ class CpuFrame final : public Frame {
     a.function->setDSOLocal(true);
     b.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", a.function));
 
+    if (sve_bytes_ > 0) check_vectors(b, a.function);
     // MlrunLaunch: buffers, lengths, scalars, scratch, ...
     llvm::Value* launch = a.function->getArg(0);
     const auto constant = [&](llvm::Type* type, llvm::Value* base, llvm::Type* element, uint64_t index) {
@@ -98,10 +104,28 @@ class CpuFrame final : public Frame {
   void keep_rolled(llvm::BranchInst&) override {}
   bool is_one_tile() const override { return false; }
   bool has_prefetch() const override { return true; }
+
+ private:
+  // The length belongs to a thread, and the variant was chosen by what another one has. On shorter registers the upper lanes would be
+  // lost without a fault. "cntb pow2" is the largest power of two in the length: LLVM takes the answer of "cntb all" for known.
+  void check_vectors(llvm::IRBuilder<>& b, llvm::Function* function) {
+    constexpr uint32_t kPow2 = 0;
+    llvm::Value* bytes = b.CreateIntrinsic(llvm::Intrinsic::aarch64_sve_cntb, {}, {b.getInt32(kPow2)});
+    llvm::BasicBlock* too_short = llvm::BasicBlock::Create(b.getContext(), "too_short", function);
+    llvm::BasicBlock* body = llvm::BasicBlock::Create(b.getContext(), "body", function);
+    b.CreateCondBr(b.CreateICmpULT(bytes, b.getInt64(sve_bytes_)), too_short, body);
+    b.SetInsertPoint(too_short);
+    b.CreateRet(b.getInt32(MLRUN_FAULT_VECTORS));
+    b.SetInsertPoint(body);
+  }
+
+  const unsigned sve_bytes_;
 };
 
 }  // namespace
 
-std::unique_ptr<Frame> make_cpu_frame() { return std::make_unique<CpuFrame>(); }
+std::unique_ptr<Frame> make_cpu_frame(const Target& target) {
+  return std::make_unique<CpuFrame>(has_feature(target, "a64.sve") ? target.vector_bytes : 0);
+}
 
 }  // namespace mlc::targets

@@ -41,7 +41,7 @@ struct CompiledKernel {
   }
 };
 
-std::unique_ptr<Frame> make_frame(const Target& target) { return is_ptx(target) ? make_gpu_frame() : make_cpu_frame(); }
+std::unique_ptr<Frame> make_frame(const Target& target) { return is_ptx(target) ? make_gpu_frame() : make_cpu_frame(target); }
 
 // One kernel in a module of its own, so that its bytes depend on nothing else.
 Result<CompiledKernel> compile_kernel(ObjectCompiler& compiler, const Target& target, const loop::Kernel& kernel, const std::string& symbol) {

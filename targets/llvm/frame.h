@@ -58,7 +58,7 @@ class Frame {
 };
 
 // Contract of schema/module_abi.h.
-std::unique_ptr<Frame> make_cpu_frame();
+std::unique_ptr<Frame> make_cpu_frame(const Target& target);
 // Parameters as schema/gpu_module.h says for PTX.
 std::unique_ptr<Frame> make_gpu_frame();
 

@@ -140,18 +140,20 @@ struct HoistAddresses final : llvm::FunctionPass {
   }
 };
 
-// LLVM counts the bytes of a frame that are known while compiling. Vector registers of RISC-V that are kept on the stack take as much as
-// the machine's registers have: counted here, at the longest that a variant may meet.
+// LLVM counts the bytes of a frame that are known while compiling. Vector registers of RISC-V and SVE that are kept on the stack take as much
+// as the machine's registers have: counted here, at the longest that a variant may meet.
 struct CountScalableFrame final : llvm::MachineFunctionPass {
   inline static char ID = 0;
   CountScalableFrame() : MachineFunctionPass(ID) {}
   bool runOnMachineFunction(llvm::MachineFunction& f) override {
-    constexpr int64_t kUnit = 8;  // bytes of a register of the shortest length that LLVM counts in
+    const bool is_sve = f.getTarget().getTargetTriple().isAArch64();
+    const int64_t unit = is_sve ? 16 : 8;  // bytes of a register of the shortest length that LLVM counts in
+    const int64_t most = is_sve ? aarch64::kMostSveBytes : riscv::kMostVlenb;
     const llvm::MachineFrameInfo& frame = f.getFrameInfo();
     int64_t scalable = 0;
     for (int k = frame.getObjectIndexBegin(); k < frame.getObjectIndexEnd(); ++k)
       if (frame.getStackID(k) == llvm::TargetStackID::ScalableVector && !frame.isDeadObjectIndex(k)) scalable += frame.getObjectSize(k);
-    const auto bytes = static_cast<int64_t>(frame.getStackSize()) + (scalable + kUnit) / kUnit * riscv::kMostVlenb;
+    const auto bytes = static_cast<int64_t>(frame.getStackSize()) + (scalable + unit) / unit * most;
     if (scalable > 0 && bytes > kMaxFrame - kFrameReserve)
       f.getFunction().getContext().diagnose(llvm::DiagnosticInfoStackSize(f.getFunction(), static_cast<uint64_t>(bytes), kMaxFrame, llvm::DS_Warning));
     return false;
@@ -278,6 +280,8 @@ Status ObjectCompiler::optimise(llvm::Module& module) const {
     f.addFnAttr("target-features", features_);
     f.addFnAttr("min-legal-vector-width", vector_bits);
     f.addFnAttr("prefer-vector-width", vector_bits);
+    // A least length and no most: predicates name lanes ("ptrue p0.s, vl8"), so longer registers give the same.
+    if (has_feature(target_, "a64.sve")) f.addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(f.getContext(), target_.vector_bytes / 16, 0));
     f.addFnAttr("warn-stack-size", std::to_string(kMaxFrame - kFrameReserve));
   }
   std::string broken;

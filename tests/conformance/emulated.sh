@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The node tests with code for another processor, under qemu: compiled here, run by a cross-compiled run_container.
-#   emulated.sh ONNX_NODE_TESTS aarch64|riscv64|riscv64-v128 [ARGUMENT...]
-# riscv64-v128, -v256, ...: code with vectors, on registers of so many bits.
+#   emulated.sh ONNX_NODE_TESTS aarch64|aarch64-sve256|riscv64|riscv64-v128 [ARGUMENT...]
+# aarch64-sve256, -sve512, riscv64-v128, -v256, ...: code with vectors, on registers of so many bits. aarch64-sve256-on2048: on longer ones than it needs.
 set -euo pipefail
-usage="usage: emulated.sh ONNX_NODE_TESTS aarch64|riscv64|riscv64-v128 [ARGUMENT...]"
+usage="usage: emulated.sh ONNX_NODE_TESTS aarch64|aarch64-sve256|riscv64|riscv64-v128 [ARGUMENT...]"
 runner=${1:?$usage}
 arch=${2:?$usage}
 shift 2
@@ -11,6 +11,13 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 processor=
 case $arch in
   aarch64) target=armv8-a ;;
+  aarch64-sve[0-9]*)
+    target=armv8-a+${arch#aarch64-}
+    target=${target%-on*}
+    bits=${arch##*[a-z]}
+    processor="-cpu max,sve-default-vector-length=$((bits / 8))"
+    arch=aarch64
+    ;;
   riscv64) target=rv64gc ;;
   riscv64-v[0-9]*) target=rv64gcv; processor="-cpu rv64,v=true,vext_spec=v1.0,vlen=${arch#riscv64-v}"; arch=riscv64 ;;
   *) echo "$usage" >&2; exit 2 ;;

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Models made after public reports (report_cases.py), which the project does not hold: their folder stands beside the checkout.
-#   reports.sh ONNX_NODE_TESTS REPORTS WORK [--emulate aarch64|riscv64|riscv64-v128] [ARGUMENT...]
+#   reports.sh ONNX_NODE_TESTS REPORTS WORK [--emulate aarch64|aarch64-sve256|riscv64|riscv64-v128] [ARGUMENT...]
 # Made by numpy, onnx and onnxruntime of $PYTHON (default python3) or of PyPI; kept in WORK until a make.py changes.
 set -euo pipefail
-usage="usage: reports.sh ONNX_NODE_TESTS REPORTS WORK [--emulate aarch64|riscv64|riscv64-v128] [ARGUMENT...]"
+usage="usage: reports.sh ONNX_NODE_TESTS REPORTS WORK [--emulate aarch64|aarch64-sve256|riscv64|riscv64-v128] [ARGUMENT...]"
 runner=${1:?$usage}
 reports=${2:?$usage}
 work=${3:?$usage}

@@ -3,7 +3,7 @@
 Builds the container once for every CPU target, runs it natively, then with a cross-compiled mlrun under qemu-user, and
 compares labels and scores; then small real models against recorded outputs (tests/golden/models.py). Says
 `skipped: REASON` where an emulator, a cross compiler, the libraries or the recorded outputs are missing.
-    run.py FOLDER-OF-THE-TOOLS PROCESSOR...      aarch64 or riscv64
+    run.py FOLDER-OF-THE-TOOLS PROCESSOR...      aarch64, aarch64-sve or riscv64
 """
 import json
 import os
@@ -23,7 +23,10 @@ MODELS = ["mnist", "ppocr_cls", "ultraface_rfb_320"]
 BUILD_SECONDS = 3600  # of a runtime, on two cores that others use as well
 # Options of the emulator, and the variant that is chosen there.
 WITH_VECTORS = ["-cpu", "rv64,v=true,vext_spec=v1.0,vlen="]
-PROCESSORS = {"aarch64": [([], "armv8-a")],
+PROCESSORS = {"aarch64": [(["-cpu", "cortex-a72"], "armv8-a")],
+              "aarch64-sve": [(["-cpu", "max,sve-default-vector-length=32"], "armv8-a+sve256"), (["-cpu", "a64fx"], "armv8-a+sve512"),
+                              (["-cpu", "max,sve-default-vector-length=256"], "armv8-a+sve512"),
+                              (["-cpu", "max,sve-default-vector-length=16"], "armv8-a")],
               "riscv64": [(["-cpu", "rv64,v=false"], "rv64gc")] + [([WITH_VECTORS[0], WITH_VECTORS[1] + bits], "rv64gcv") for bits in ("128", "256", "512")]}
 TOLERANCE = 1e-3  # of a score, which is a probability
 
@@ -69,6 +72,10 @@ def compare(expected, found, variant):
     print(f"ok    {variant}: {len(expected)} images, max |d| {worst:.1e}")
 
 
+def architecture(processors):
+    return processors.split("-")[0]
+
+
 def why_not(arch):
     if not shutil.which(f"qemu-{arch}-static"):
         return f"qemu-{arch}-static is not installed"
@@ -96,10 +103,11 @@ def check_models(tools, emulated, variant):
         raise Failure(f"{variant}: models differ from their recorded outputs")
 
 
-def check_emulated(arch, tools, container, expected, scratch, env):
+def check_emulated(processors, tools, container, expected, scratch, env):
+    arch = architecture(processors)
     mlrun = scratch / f"mlrun-{arch}"
     run([HERE / "build_mlrun.sh", arch, mlrun], dict(os.environ), timeout=BUILD_SECONDS)
-    for options, variant in PROCESSORS[arch]:
+    for options, variant in PROCESSORS[processors]:
         if variant == "rv64gcv" and not runs_vectors():
             print(f"skipped: {options[1]} (qemu-{arch}-static is older than 8)")
             continue
@@ -123,7 +131,7 @@ def check_processor(emulated, variant, tools, container, expected, env):
 
 def main(bin_dir, processors):
     tools = pathlib.Path(bin_dir).resolve()
-    missing = {arch: why_not(arch) for arch in processors}
+    missing = {arch: why_not(architecture(arch)) for arch in processors}
     for reason in filter(None, missing.values()):
         print(f"skipped: {reason}")
     if all(missing.values()):

@@ -52,8 +52,8 @@ def yaml_reader():
 class Checks:
     """Of the blocks for other machines; each counts what it has seen."""
 
-    def __init__(self, home):
-        self.home, self.reader, self.seen = home, yaml_reader(), []
+    def __init__(self, home, prefix):
+        self.home, self.prefix, self.reader, self.seen = home, prefix, yaml_reader(), []
 
     def cluster(self, text):
         folder = re.fullmatch(r"kubectl apply -f (\w+)\n", text)[1]
@@ -76,6 +76,17 @@ class Checks:
             assert {file.name for file in (backends / "mlc").iterdir()} >= {"libtriton_mlc.so", "libmlrt.so.1"}, list((backends / "mlc").iterdir())
         self.seen.append("server")
 
+    def ray(self, text):
+        """The resources are JSON, and the application takes the arguments."""
+        offered = json.loads(subprocess.run([self.prefix / "bin/mlrun", "probe", "--ray"], stdout=subprocess.PIPE, check=True).stdout)
+        assert offered and all(name.startswith("mlc.") and count > 0 for name, count in offered.items()), offered
+        application, function = re.search(r"serve run (\w+):(\w+)", text).groups()
+        source = (self.home / "examples/ray" / f"{application}.py").read_text()
+        given = set(re.findall(r" (\w+)=(?=\S)", text.splitlines()[1]))
+        assert f"def {function}(args)" in source and given <= set(re.findall(r'args(?:\.get\(|\[)"(\w+)"', source)), (given, source)
+        compile(source, application, "exec")
+        self.seen.append("ray")
+
     def dockerfile(self, text):
         base, copy = text.splitlines()
         source, target = re.fullmatch(r"COPY (\S+) (/\S+)", copy).groups()
@@ -85,9 +96,10 @@ class Checks:
 
 
 def files_are_served_as_their_page_says():
-    builder = Machine("builder", install(SCRATCH / "everything"))
-    checks = Checks(builder.home)
-    elsewhere = {name: getattr(checks, name) for name in ("cluster", "server", "dockerfile")}
+    prefix = install(SCRATCH / "everything")
+    builder = Machine("builder", prefix)
+    checks = Checks(builder.home, prefix)
+    elsewhere = {name: getattr(checks, name) for name in ("cluster", "server", "dockerfile", "ray")}
     machines = {"builder": builder, "checkout": Checkout(builder)}
     if not (BUILD / "lib/triton").is_dir():
         print("skipped: docs/serving.md: this build has no backend for Triton")
@@ -96,7 +108,7 @@ def files_are_served_as_their_page_says():
         follow("serving.md", machines, 4, elsewhere=elsewhere, instead={"registry.example.org": registry.host, "8080": str(free_port())})
         pushed = registry.manifests["acme/digits"]
     assert "1" in pushed, pushed
-    assert checks.seen == ["server", "image", "objects", "kserve"], checks.seen
+    assert checks.seen == ["server", "image", "objects", "kserve", "ray"], checks.seen
 
 
 main([files_are_served_as_their_page_says])

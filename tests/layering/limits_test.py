@@ -35,6 +35,7 @@ CONSTANTS = {
     "kMaxBlock": "signature.block", "kMaxRecords": "signature.records", "kMaxSignatures": "signature.count",
     "kMaxStatement": "statement.bytes", "kMaxBundle": "bundle.bytes", "kMaxSubjects": "bundle.subjects", "kMaxFieldLen": "signature.field", "kMaxName": "policy.name",
     "kMaxThreshold": "a number of the policy, as large as signature.count", "kMaxPolicy": "policy.bytes",
+    "kMaxAdministrators": "policy.administrators", "kMaxPolicyFile": "policy.bundle-bytes", "kMaxPolicyChain": "policy.bundle-chain", "kMaxInstalled": "policy.bytes",
     "kMaxTrustFiles": "files of the user's own folder", "kMaxPassphrase": "a file or descriptor that the user names", "kMaxKeyFile": "files of the user's own folder",
     "kMaxLinks": "symbolic links on the way to a file of the user's own", "kMaxLine": "files of the user's own folder",
     "kMaxMarks": "files of the user's own folder",

@@ -117,7 +117,8 @@ def what_cannot_be_is_said(t):
     for flags, sentence in ((("--as", "triton", "--name", "A b"), "letter first"), (("--as", "k8s", "--cpu", "two"), "500m"), (("--as", "k8s", "--memory", "-1Gi"), "4Gi"),
                             (("--as", "k8s", "--memory", "0"), "4Gi"), (("--as", "k8s", "--image", "cat"), "--image"), (("--as", "kserve", "--server", "a b/c"), "--server"),
                             (("--as", "triton", "--image", "a.b/c"), "belongs to --as k8s, kserve"), (("--as", "k8s", "--tag", "x"), "belongs to --as oci-layout"),
-                            (("--as", "triton", "--program", "no"), "expected")):
+                            (("--as", "triton", "--program", "no"), "expected"), (("--as", "triton", "--pipeline", "default"), "the file has none"),
+                            (("--as", "oci-layout", "--pipeline", "default"), "belongs to --as k8s, kserve, triton")):
         assert sentence in json.dumps(t.json("mlpack", "export", "s.mlc", *flags, "-o", "o", code=2)), flags
     t.json("mlpack", "export", "missing.mlc", "--as", "triton", "-o", "o", code=3)
     t.json("mlpack", "export", "s.mlc", "--as", "triton", "-o", "no/such/o", code=3)
@@ -139,8 +140,13 @@ def ports_without_a_form_are_listed(t):
     digits = t.bin.parents[2] / "examples/digits"
     t.run("mlpack", "build", digits / "digits.onnx", "--pipeline", digits / "pipeline.json", "-o", "d.mlc", "--target", "portable")
     said = t.json("mlpack", "export", "d.mlc", "--as", "triton", "-o", "models", "--program", "default", code=20)
-    assert "picture" in said["message"] and "BYTES" in said["message"] and "--program main" in said["help"], said
-    assert any("pipeline" in note for note in t.json("mlpack", "export", "d.mlc", "--as", "triton", "-o", "models")["notes"])
+    assert "picture" in said["message"] and "BYTES" in said["help"] and "--program main" in said["help"], said
+    assert any("--pipeline" in note for note in t.json("mlpack", "export", "d.mlc", "--as", "triton", "-o", "models")["notes"])
+    served = t.json("mlpack", "export", "d.mlc", "--as", "triton", "-o", "models", "--pipeline", "default", "--name", "photos")
+    assert served["pipeline"] == "default" and "program" not in served and served["notes"] == [] and served["max_batch_size"] == 0, served
+    text = (t.dir / "models/photos/config.pbtxt").read_text()
+    assert 'parameters { key: "pipeline" value { string_value: "default" } }' in text and "input [" not in text and '"program"' not in text, text
+    assert "one of the two expected" in t.json("mlpack", "export", "d.mlc", "--as", "triton", "-o", "models", "--pipeline", "default", "--program", "main", "--name", "n", code=2)["message"]
     (t.dir / "m.onnx").write_bytes(onnx.model([onnx.node("SequenceAt", ["s", "i"], ["y"])], [onnx.list_of("s", "f32", 1), onnx.port("i", "i64", [])], [onnx.port("y", "f32", ["n"])]))
     t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable")
     assert "a list of arrays" in t.json("mlpack", "export", "m.mlc", "--as", "triton", "-o", "models", code=20)["message"]

@@ -87,6 +87,7 @@ class SmallRegistry:
         self.users = None        # {name: password}: who may come in
         self.by_token = True     # ... with a token of /token, else by Basic
         self.realm = None        # where tokens are, if it is not here
+        self.begun = 0  # uploads
         self.bytes_out = 0
         self.connections = 0
         self.in_flight, self.most_in_flight = set(), 0  # requests that are not answered yet
@@ -250,8 +251,10 @@ class SmallRegistry:
             self.put_blob(repository, self.blobs[request.query["from"]][wanted])
             return request.answer(201, headers={"Location": f"/v2/{repository}/blobs/{wanted}"})
         if request.verb == "POST":
-            name = f"u{len(self.uploads)}"
-            self.uploads[name] = b""
+            with self.lock:
+                self.begun += 1
+                name = f"u{self.begun}"
+                self.uploads[name] = b""
             return request.answer(202, headers=place())
         if name not in self.uploads or request.query.get("state") != "a=b":
             return request.answer(404)

@@ -12,7 +12,7 @@ from tool_test import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/digits"
-SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "executable", "extract", "size", "keygen", "sign", "attest", "thin", "fill", "apply", "relabel", "add", "upgrade", "verify", "trust", "help", "usage")
+SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "executable", "extract", "size", "keygen", "sign", "attest", "thin", "fill", "apply", "relabel", "add", "upgrade", "verify", "policy", "trust", "help", "usage")
 # Nothing that the tools can be brought to make here has these.
 UNSEEN = {
     "build": {"selftest.variants[].device": "a device of this machine"},
@@ -208,6 +208,7 @@ def answers(t, fields):
     (t.home / "mlc/trust/damaged.pem").write_text("no key")
     ask("trust", "--list")
     ask("trust", "--remove", key_id)
+    bundles(t, ask)
     ask("inspect", "d.mlc", "--tensors", "--segments")
     ask("inspect", "d.mlc", "--plan")
     t.run("sample_container", "rich.mlc", "rich")
@@ -221,6 +222,18 @@ def answers(t, fields):
     (t.home / "mlc/trust/odd.pem").write_text("no key")  # grants nothing, and is told
     ask("verify", "hurt.mlc", "--deep", code=12)
     ask("size", "d.mlc", "--by", "tensor")
+
+
+def bundles(t, ask):
+    """Policies that travel; k.pem is the key of their administrator."""
+    for version in (1, 2):
+        (t.dir / f"p{version}.json").write_text(json.dumps({"version": version, "expires": "2999-01-01T00:00:00Z", "administrators": {
+            "keys": [{"id": "k", "pem": (t.dir / "k.pub.pem").read_text()}]}}))
+        ask("policy", "sign", f"p{version}.json", "--key", "k.pem", "-o", f"p{version}.bundle")
+    ask("policy", "verify", "p2.bundle", "--after", "p1.bundle")
+    ask("policy", "verify", "p1.bundle", "--after", "p2.bundle", code=13)
+    ask("trust", "--install", "p1.bundle", "--trust-first", "k.pub.pem", "--policy", t.dir / "etc/trust.json")
+    ask("trust", "--install", "p2.bundle", "--policy", t.dir / "etc/trust.json")
 
 
 def control(t):

@@ -19,7 +19,7 @@ def the_pages_are_what_help_says(t):
 
 
 def every_command_has_a_help_and_a_section(t):
-    wanted = {"mlpack": {"build", "tune", "cache", "inspect", "diff", "size", "verify", "sign", "keygen", "targets", "check", "trust", "completion", "help"},
+    wanted = {"mlpack": {"build", "tune", "cache", "inspect", "diff", "size", "verify", "sign", "keygen", "policy", "targets", "check", "trust", "completion", "help"},
               "mlrun": {"run", "embed", "probe", "explain", "bench", "selftest", "trust", "completion", "help"}}
     for tool, names in wanted.items():
         overview = t.run(tool, "--help").stdout
@@ -146,7 +146,7 @@ def the_trust_page_has_every_key_that_the_parser_knows(t):
         texts = [re.search(rf"^\.SH {section}\n(.*?)(?=^\.SH )", page, re.M | re.S).group(1) for section in sections]
         return {key for text in texts for key in re.findall(r"^\.T[PQ]\n\.B (\w+)$", text, re.M)}
     for place, keys in (('{"keys": [{"zzz": 1}]}', listed("KEYS")), ('{"rules": [{"zzz": 1}]}', listed("RULES")),
-                        ('{"zzz": 1}', listed("THE WHOLE") | {"keys", "rules"})):
+                        ('{"version": 1, "administrators": {"zzz": 1}}', listed("ADMINISTRATORS")), ('{"zzz": 1}', listed("THE WHOLE") | {"keys", "rules"})):
         (t.dir / "p.json").write_text(place)
         answer = t.json("mlpack", "verify", "p.mlc", "--policy", "p.json", code=2)
         known = re.search(r"known here: ([\w ]+)", "\n".join(answer["facts"])).group(1)

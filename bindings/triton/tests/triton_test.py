@@ -1,4 +1,4 @@
-"""The backend in a real tritonserver, of the wheel nvidia-pytriton: answers over HTTP against mlrun's, bit for bit. Exit code 77: no such wheel.
+"""The backend in a real tritonserver, of the wheel nvidia-pytriton: answers over HTTP and gRPC against mlrun's, bit for bit. Exit code 77: no such wheel.
 
     triton_test.py FOLDER-OF-THE-TOOLS FOLDER-WITH-libtriton_mlc.so
 """
@@ -47,14 +47,15 @@ class Server:
         backends = self.t.dir / "backends/mlc"
         backends.mkdir(parents=True, exist_ok=True)
         shutil.copy(pathlib.Path(sys.argv[2]) / "libtriton_mlc.so", backends)
-        shutil.copy(self.t.bin.parent / "lib/libmlrt.so.1", backends)
-        with socket.create_server(("127.0.0.1", 0)) as one:
-            self.port = one.getsockname()[1]
+        for library in ("libmlrt.so.1", "libmlio.so.1"):
+            shutil.copy(self.t.bin.parent / "lib" / library, backends)
+        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+            self.port, self.grpc_port = one.getsockname()[1], other.getsockname()[1]
         self.log = self.t.dir / "server.log"
         with open(self.log, "w") as out:
             self.process = subprocess.Popen(
                 [str(server_program(self.t.bin)), f"--model-repository={self.t.dir}/models", f"--backend-directory={self.t.dir}/backends", "--http-address=127.0.0.1",
-                 f"--http-port={self.port}", "--allow-grpc=false", "--allow-metrics=false", "--exit-on-error=false", *self.flags],
+                 f"--http-port={self.port}", "--grpc-address=127.0.0.1", f"--grpc-port={self.grpc_port}", "--allow-metrics=false", "--exit-on-error=false", *self.flags],
                 env=self.t.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         for _ in range(600):
             with contextlib.suppress(OSError):
@@ -134,10 +135,40 @@ def on_the_wire(inputs):
     return [(name, TYPES[kind][0], shape, array.array(TYPES[kind][1], values).tobytes()) for name, (kind, shape, values) in inputs.items()]
 
 
+# The same request by NVIDIA's own client, in an environment of its own.
+GRPC_CLIENT = """
+import sys
+import numpy
+import tritonclient.grpc as grpc
+url, name, given, wanted = sys.argv[1:]
+types = {"float32": "FP32", "int64": "INT64"}
+inputs = []
+for key, array in numpy.load(given).items():
+    inputs.append(grpc.InferInput(key, array.shape, types[str(array.dtype)]))
+    inputs[-1].set_data_from_numpy(array)
+answer = grpc.InferenceServerClient(url).infer(name, inputs)
+for key, array in numpy.load(wanted).items():
+    found = answer.as_numpy(key)
+    assert found.dtype == array.dtype and found.shape == array.shape and found.tobytes() == array.tobytes(), key
+"""
+
+
+def grpc_equals(t, server, name):
+    """What in.npz asks for is what out.npz has; False where the client cannot be had."""
+    try:
+        python = environment(types.SimpleNamespace(bin=t.bin), "triton-client", "tritonclient[grpc]")
+    except Skipped as why:
+        print(f"      skipped: {why}")
+        return False
+    done = subprocess.run([str(python), "-c", GRPC_CLIENT, f"127.0.0.1:{server.grpc_port}", name, "in.npz", "out.npz"], cwd=t.dir, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, (name, done.stderr)
+    return True
+
+
 def equals_mlrun(t, server, name, file, extent=1):
     inputs = draw(t, file, extent)
     npz.write(t.dir / "in.npz", inputs)
-    t.run("mlrun", file, "-i", "in.npz", "-o", "out.npz")
+    t.run("mlrun", file, "--program", "main", "-i", "in.npz", "-o", "out.npz")
     wanted = npz.read(t.dir / "out.npz")
     found = server.infer(name, on_the_wire(inputs))
     assert set(found) == set(wanted), (set(found), set(wanted))
@@ -162,7 +193,8 @@ def answers_are_those_of_mlrun(t):
         assert server.ask("GET", "/v2/health/ready")[0] == 200, server.log.read_text()[-4000:]
         for name in models:
             bytes_out = [equals_mlrun(t, server, name, f"{name}.mlc", extent) for extent in ((1, 4) if name in ("digits", "texts") else (64, ) if name == "find" else (1, ))]
-            print(f"      {name}: {bytes_out} bytes are equal")
+            by_grpc = grpc_equals(t, server, name)
+            print(f"      {name}: {bytes_out} bytes are equal over HTTP{' and gRPC' if by_grpc else ''}")
         equals_mlrun(t, server, "bare", "digits.mlc", 100)
         config = json.loads(server.ask("GET", "/v2/models/bare/config")[1])
         assert [p["dims"] for p in config["input"]] == [["-1", "1", "28", "28"]] or [p["dims"] for p in config["input"]] == [[-1, 1, 28, 28]], config
@@ -173,6 +205,74 @@ def answers_are_those_of_mlrun(t):
         assert server.infer("digits", [("image", "INT64", [1, 1, 28, 28], bytes(8 * 784))], code=400)
         equals_mlrun(t, server, "digits", "digits.mlc", 2)
     assert server.process.returncode == 0, server.process.returncode
+
+
+def texts_on_the_wire(texts):
+    return b"".join(struct.pack("<I", len(one)) + one for one in texts)
+
+
+def texts_of(output):
+    """The strings of an output of BYTES."""
+    kind, shape, data = output
+    assert kind == "BYTES" and len(shape) == 1, output
+    out, at = [], 0
+    while at < len(data):
+        length, = struct.unpack_from("<I", data, at)
+        out.append(data[at + 4:at + 4 + length])
+        at += 4 + length
+    assert len(out) == shape[0]
+    return out
+
+
+def pipelines_take_files_and_texts(t):
+    examples, models = ROOT / "examples", ROOT.parent / "shared/models"
+    t.run("mlpack", "build", examples / "digits/digits.onnx", "--pipeline", examples / "digits/pipeline.json", "-o", "digits.mlc", "--target", "native")
+    t.run("mlpack", "build", examples / "search_pictures/pipeline.json", "-o", "search.mlc", "--target", "native")
+    for name, file, pipeline in (("digits", "digits", "default"), ("text", "search", "text"), ("picture", "search", "picture")):
+        made = t.json("mlpack", "export", f"{file}.mlc", "--as", "triton", "-o", "models", "--name", name, "--pipeline", pipeline)
+        assert made["pipeline"] == pipeline and "program" not in made
+    loads = ["digits", "text", "picture"]
+    for name, model in (("faces", "ultraface_rfb_320.onnx"), ("denoise", "dtln_1.onnx")):
+        if not (models / model).is_file():
+            continue
+        shutil.copytree(examples / name, t.dir / "with" / name)
+        for one in models.glob("dtln_*.onnx"):
+            shutil.copy(one, t.dir / "with" / name)
+        t.run("mlpack", "build", *([models / model, "--pipeline"] if name == "faces" else []), f"with/{name}/pipeline.json", "-o", f"{name}.mlc", "--target", "native")
+        t.json("mlpack", "export", f"{name}.mlc", "--as", "triton", "-o", "models", "--name", name, "--pipeline", "default")
+        loads.append(name)
+    with Server(t, loads=loads) as server:
+        ports = json.loads(server.ask("GET", "/v2/models/digits")[1])
+        assert ports["inputs"] == [{"name": "picture", "datatype": "BYTES", "shape": [1]}] and ports["outputs"] == [{"name": "digits", "datatype": "BYTES", "shape": [-1]}], ports
+        for picture in sorted((examples / "digits/images").iterdir()):
+            found = server.infer("digits", [("picture", "BYTES", [1], texts_on_the_wire([picture.read_bytes()]))])
+            assert [json.loads(row) for row in texts_of(found["digits"])] == [t.json("mlrun", "run", "digits.mlc", "--input", picture)["outputs"]["digits"]], picture
+        for name, word, given in (("text", "text", "a red circle"), ("picture", "picture", sorted((examples / "search_pictures/pictures").iterdir())[0])):
+            sent = given.encode() if name == "text" else given.read_bytes()
+            found = server.infer(name, [(word, "BYTES", [1], texts_on_the_wire([sent]))])
+            t.run("mlrun", "search.mlc", "--pipeline", name, "--input", f"{word}={given}", "-o", "vector.npz")
+            shape, values = npz.read(t.dir / "vector.npz")["vector"]
+            assert found["vector"] == ("FP32", list(shape), array.array("f", values).tobytes()), name
+        if "faces" in loads:
+            found = server.infer("faces", [("photo", "BYTES", [1], texts_on_the_wire([(models / "face.png").read_bytes()]))])
+            wanted = t.json("mlrun", "run", "faces.mlc", "--input", models / "face.png")["outputs"]["faces"]
+            assert wanted and [json.loads(box) for box in texts_of(found["faces"])] == wanted, (found["faces"], wanted)
+            t.run("mlrun", "faces.mlc", "--input", models / "face.png", "-o", "drawn.png")
+            assert texts_of(found["drawn"]) == [(t.dir / "drawn.png").read_bytes()]
+        if "denoise" in loads:
+            found = server.infer("denoise", [("noisy", "BYTES", [1], texts_on_the_wire([(models / "speech_goforward.wav").read_bytes()]))])
+            t.run("mlrun", "denoise.mlc", "--input", models / "speech_goforward.wav", "-o", "clean.wav")
+            assert texts_of(found["clean"]) == [(t.dir / "clean.wav").read_bytes()]
+        # What is no picture is an error of the request, and the server goes on.
+        for damaged in (b"", b"no picture", (examples / "digits/images/photo_3.jpg").read_bytes()[:300]):
+            server.infer("digits", [("picture", "BYTES", [1], texts_on_the_wire([damaged]))], code=400)
+        server.infer("digits", [("picture", "BYTES", [2], texts_on_the_wire([b"a", b"b"]))], code=400)
+        server.infer("digits", [("picture", "FP32", [1], struct.pack("<f", 1))], code=400)
+        print(f"      {' '.join(loads)}: the answers are those of mlrun")
+    shutil.copytree(t.dir / "models/digits", t.dir / "models/lost")
+    (t.dir / "models/lost/config.pbtxt").write_text('backend: "mlc"\nparameters { key: "pipeline" value { string_value: "sound" } }\n')
+    with Server(t) as server:
+        assert "sound" in server.load("lost", 400)
 
 
 def small(t, kind, shape, op="Identity", name="m"):
@@ -265,4 +365,4 @@ try:
 except Skipped as why:
     print(f"skipped: {why}")
     sys.exit(77)
-main([answers_are_those_of_mlrun, strings_scalars_and_names_go_through, files_are_refused_whom_the_host_does_not_trust, loads_and_unloads_leave_nothing_behind])
+main([answers_are_those_of_mlrun, pipelines_take_files_and_texts, strings_scalars_and_names_go_through, files_are_refused_whom_the_host_does_not_trust, loads_and_unloads_leave_nothing_behind])

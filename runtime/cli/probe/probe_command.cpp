@@ -143,20 +143,32 @@ Report describe(const probe::Record& r, const probe::Layout& layout, const std::
   return report;
 }
 
+// What `ray start --resources` takes: a node has as much of each target that fits as threads would run there.
+Report ray_resources(const probe::Record& record) {
+  Report report;
+  report.json = Json::object();
+  for (const std::string_view name : probe::fitting_targets(record)) report.json["mlc." + std::string(name)] = record.topology.workers;
+  report.text = report.json.print() + "\n";
+  return report;
+}
+
 }  // namespace
 
 void add_probe_command(Program& program) {
   struct Options {
-    bool as_json = false;
+    bool as_json = false, for_ray = false;
     std::string devices = "auto";
   };
   auto o = std::make_shared<Options>();
   const Command command = program.add_command("probe", "what this machine has, and how we know",
-                                              "  mlrun probe\n  mlrun probe --json\n", o->as_json);
+                                              "  mlrun probe\n  mlrun probe --json\n  ray start --head --resources=\"$(mlrun probe --ray)\"\n", o->as_json);
   command.add_option("--devices", o->devices, "cpu: ask no drivers for devices").one_of({"auto", "cpu"});
+  command.add_flag("--ray", o->for_ray, "print resources for ray start: threads, by targets whose code runs here");
   command.on_run([o] {
+    if (o->for_ray && o->as_json) return finish("probe", true, Status(Code::Usage, "--ray and --json found, one of the two expected: --ray prints JSON of Ray's form"));
     const auto sources = probe::system_sources();
     const probe::Record record = probe::run(*sources);
+    if (o->for_ray) return finish("probe", false, ray_resources(record));
     Report report = describe(record, probe::probe_layout(*sources, record.topology), probe::probe_raw(*sources, record.topology));
     if (o->devices != "cpu") describe_devices(report);
     return finish("probe", o->as_json, std::move(report));

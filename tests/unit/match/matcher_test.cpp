@@ -95,6 +95,33 @@ TEST_CASE("on RISC-V vectors come first where there are some of version 1.0, of 
   CHECK(picked() == "rv64gc portable");
 }
 
+TEST_CASE("code for vectors of SVE fits where this thread's are as long, or longer") {
+  auto s = test::FakeSources();
+  s.arch = Machine::AArch64;
+  s.auxiliary = {{16, 0x415ffb}, {26, 0}};
+  auto all = fleet();
+  for (const auto& [name, bytes] : {std::pair{"armv8-a+sve256", 32}, {"armv8-a+sve512", 64}}) {
+    all.push_back(variant_for(name));
+    all.back().clauses.push_back({static_cast<uint32_t>(Feature::A64SveVlBytes), format::ClauseOp::AtLeast, {bytes}});
+  }
+  const auto fitting = [&](int64_t bytes) {
+    s.prctls[51] = {bytes, 0};
+    const auto record = probe::run(s);
+    std::string out;
+    const std::vector<uint32_t> picked = Matcher(record, all).candidates("", "").value();
+    for (const uint32_t k : picked) out += all[k].name.substr(all[k].name.find('+') + 1) + " ";
+    return out;
+  };
+  CHECK(fitting(16) == "armv8-a portable ");
+  CHECK(fitting(32) == "sve256 armv8-a portable ");
+  CHECK(fitting(64) == "sve512 sve256 armv8-a portable ");
+  CHECK(fitting(256) == "sve512 sve256 armv8-a portable ");
+  s.prctls[51] = {0, 22};
+  const auto record = probe::run(s);
+  CHECK(Matcher(record, all).candidates("", "").value().size() == 2);
+  CHECK(Matcher(record, all).assessments().back().reason().find("a64.sve_vl_bytes >= 64 unknown") != std::string::npos);
+}
+
 TEST_CASE("a complete estimate decides before the number of features, a partial one does not") {
   const auto record = probe::run(test::FakeSources::x86_v4());
   auto all = fleet();

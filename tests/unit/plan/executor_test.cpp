@@ -299,6 +299,7 @@ TEST_CASE("a fault that values can cause is the inputs', another one the code's:
                                       {MLRUN_FAULT_DIVISION, Code::InputMismatch},
                                       {MLRUN_FAULT_BOUND, of_code},
                                       {MLRUN_FAULT_BAD_CODE, of_code},
+                                      {MLRUN_FAULT_VECTORS, Code::NoVariant},
                                       {12345, of_code}}) {
       rig.module.fault = fault;
       OutputArg out;

@@ -24,6 +24,7 @@ TEST_CASE("AVX-512 bits with XCR0 = 7 are no, and the source names the state") {
   s.xcr0 = 0x7;
   const Record r = run(s);
   CHECK(derived_level(r) == "x86-64-v3");
+  CHECK(fitting_targets(r) == std::vector<std::string_view>{"x86-64-v1", "x86-64-v2", "x86-64-v3", "x86-64-v3+vnni"});
   CHECK(r[Feature::X86Avx512f].answer == Answer::No);
   CHECK(r[Feature::X86Avx512f].source.find("xcr0") != std::string::npos);
   CHECK(r[Feature::X86Avxvnni].answer == Answer::Yes);

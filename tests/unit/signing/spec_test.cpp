@@ -97,11 +97,13 @@ TEST_CASE("the policy shown in the specification is a valid policy apart from it
   };
   std::string pem = make_key().public_key().pem();
   for (size_t i = 0; (i = pem.find('\n', i)) != std::string::npos;) pem.replace(i, 1, "\\n");
-  put("-----BEGIN PUBLIC KEY-----\\n...", pem);
+  for (int keys = 0; keys < 2; ++keys) put("-----BEGIN PUBLIC KEY-----\\n...", pem);
   put("<key id>", to_hex(sha256("")));
   put("<root>", to_hex(sha256("")));
   const auto policy = parse_policy(bytes_of(text), "example");
   REQUIRE(policy.ok());
   CHECK(policy->keys.size() == 1);
   CHECK(policy->rules[0].threshold == 2);
+  CHECK(policy->version == 4);
+  CHECK(policy->administrators_needed == 1);
 }

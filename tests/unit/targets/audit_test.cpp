@@ -89,6 +89,31 @@ TEST_CASE("AArch64: the decoder knows exactly the features of the target") {
   CHECK(has(words("armv8-a", {0xd14017ff}), "4096"));                       // sub sp, sp, #5, lsl #12
 }
 
+TEST_CASE("SVE: the decoder knows no more than SVE, and registers on the stack count at their longest") {
+  constexpr uint32_t ret = 0xd65f03c0, two_registers = 0x043f57df;            // addvl sp, sp, #-2
+  constexpr uint32_t below = 0xd101c3e9, and_one = 0x042957e9, align = 0x927ae53f;  // sub x9, sp, #112; addvl x9, x9, #-1; and sp, x9, #~63
+  for (const char* name : {"armv8-a+sve256", "armv8-a+sve512"}) {
+    CHECK(words(name, {0x2598e3e0, ret}) == "");                              // ptrue p0.s, all
+    CHECK(words(name, {0x2598e100, ret}) == "");                              // ptrue p0.s, vl8
+    CHECK(has(words("armv8-a+i8mm+bf16", {0x2598e100}), "no instruction"));
+    CHECK(words(name, {0x1ee22820, ret}) == "");                              // fadd h0, h1, h2
+    CHECK(has(words(name, {0x44800020}), "no instruction") == false);         // sdot z0.s, z1.b, z0.b is SVE's own
+    CHECK(has(words(name, {0x4e829420}), "no instruction"));                  // sdot v0.4s, v1.16b, v2.16b
+    CHECK(has(words(name, {0x04606000}), "no instruction"));                  // mul z0.h, z0.h, z0.h of SVE2
+    CHECK(words(name, {0x25104000, ret}) == "");                              // brka p0.b, p0/z, p0.b is no breakpoint
+    CHECK(has(words(name, {0xd4200000}), "system"));                          // brk #0
+    CHECK(words(name, {two_registers, ret}) == "");
+    CHECK(has(words(name, {two_registers, two_registers, two_registers, two_registers, two_registers, two_registers, two_registers,
+                           two_registers, two_registers}), "4096"));          // 18 of 256 bytes
+    CHECK(words(name, {below, and_one, align, ret}) == "");
+    CHECK(has(words(name, {below, 0x91001129, align}), "variable size"));     // add x9, x9, #4 between
+    CHECK(has(words(name, {align}), "variable size"));
+    constexpr uint32_t set_x29 = 0x910043fd, load_x29 = 0xa9417bfd, sp_of_x29 = 0xd10043bf;  // add x29, sp, #16; ldp x29, x30, [sp, #16]; sub sp, x29, #16
+    CHECK(words(name, {set_x29, load_x29, ret, sp_of_x29, load_x29, ret}) == "");
+    CHECK(has(words(name, {set_x29, load_x29, sp_of_x29}), "variable size"));
+  }
+}
+
 TEST_CASE("RISC-V: the decoder knows exactly the features of the target") {
   CHECK(words("rv64gc", {0x00008067}) == "");                               // ret
   CHECK(has(words("rv64gc", {0x20b54533}), "no instruction"));              // sh2add a0, a0, a1

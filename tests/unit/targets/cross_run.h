@@ -30,6 +30,11 @@ class CrossMachine {
       processors_.clear();
       for (const char* vlen : {"128", "256", "512"}) processors_.push_back(std::string(" -cpu rv64,v=true,vext_spec=v1.0,vlen=") + vlen);
     }
+    if (targets::has_feature(target, "a64.sve")) {
+      processors_.clear();
+      for (unsigned bytes = target.vector_bytes; bytes <= 256; bytes *= 2)
+        processors_.push_back(" -cpu max,sve-default-vector-length=" + std::to_string(bytes));
+    }
     const std::string compiler = arch + "-linux-gnu-g++";
     qemu_ = "qemu-" + arch + "-static";
     if (!works("command -v " + compiler) || !works("command -v " + qemu_)) return;

@@ -108,7 +108,7 @@ TEST_CASE("the audit refuses the code of each target under the name of every one
       CHECK_MESSAGE(refused.text().find("instruction") != std::string::npos, refused.text());
     }
   }
-  CHECK(wrong >= 22);  // 18 of x86-64, 3 of AArch64, 1 of RISC-V
+  CHECK(wrong >= 24);  // 18 of x86-64, 5 of AArch64, 1 of RISC-V
 }
 
 TEST_CASE("Dot gives its formula's answer on every target of this machine") {

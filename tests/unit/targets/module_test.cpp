@@ -113,7 +113,7 @@ TEST_CASE("kernels whose stack frame is too large are told, and values in scratc
   std::vector<loop::Kernel> kernels;
   kernels.push_back(crowded(ctx, loop::Hoisting::None));
   kernels.push_back(crowded(ctx, loop::Hoisting::All));
-  for (const char* name : {"x86-64-v2", "x86-64-v4", "armv8-a", "rv64gc", "rv64gcv"}) {
+  for (const char* name : {"x86-64-v2", "x86-64-v4", "armv8-a", "armv8-a+sve256", "armv8-a+sve512", "rv64gc", "rv64gcv"}) {
     const Target& t = *targets::find_target(name);
     std::vector<targets::LargeFrame> large;
     auto module = targets::emit_module(t, kernels, &large);
@@ -164,7 +164,7 @@ TEST_CASE("small arrays begin as zeros without a call of any library") {
 }
 
 TEST_CASE("a module without kernels is a module") {
-  for (const char* name : {"x86-64-v2", "armv8-a", "rv64gc", "rv64gcv", "portable"}) {
+  for (const char* name : {"x86-64-v2", "armv8-a", "armv8-a+sve256", "rv64gc", "rv64gcv", "portable"}) {
     auto module = targets::emit_module(*targets::find_target(name), {});
     REQUIRE_MESSAGE(module.ok(), name << (module.ok() ? "" : module.status().text()));
     CHECK(targets::audit_module(*targets::find_target(name), module->bytes).ok());

@@ -17,7 +17,7 @@ namespace mlc::testing {
 
 // The targets that tests of code take: of those that add a few instructions to another ("x86-64-v3+vnni") the plain one. The
 // baseline of x86-64 has a test of its own.
-inline bool is_plain(const targets::Target& target) { return target.name.find('+') == std::string::npos && target.name != "x86-64-v1"; }
+inline bool is_plain(const targets::Target& target) { return target.base.empty() && target.name != "x86-64-v1"; }
 
 class NativeModule {
  public:
