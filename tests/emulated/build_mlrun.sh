@@ -16,6 +16,9 @@ mkdir -p "$build"
 log=$build/build.log
 exec 9>"$build/lock"
 flock 9  # the demo and the tests may run at the same time
+# What CMake has found lies in the sysroot, whose name changes with the scripts that make it.
+[ "$(cat "$build/sysroot" 2>/dev/null)" = "$root" ] || rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles"
+echo "$root" >"$build/sysroot"
 # -O1: what is tested here runs under an emulator anyway, and compiles a quarter faster. x86_64-musl is for use.
 optimization=-O1
 strip=$arch-linux-gnu-strip ending=

@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 from run import BUILD_SECONDS, EXAMPLE, HERE, Failure, answers, check_models, compare, run, test_cache
 from windows import EXIT_BAD_SIGNATURE, EXIT_MALFORMED, EXIT_RESOURCE, expect
@@ -83,6 +84,30 @@ def check_answers(mlrun, host, container, expected, env):
     print("ok    golden vectors, a folder of pictures")
 
 
+def check_stacks(mlrun, container, env):
+    """musl gives a thread 128 KiB if the program says nothing: its stacks are seen in the map of the memory of a process that works."""
+    process = subprocess.Popen([mlrun, "bench", container, "--sessions", "2", "--threads", "1", "--warmup", "0s", "--duration", "60s"], env=env,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    proc = pathlib.Path("/proc") / str(process.pid)
+    sizes, tasks = [], 0
+    try:
+        for _ in range(200):  # until its second session has begun
+            time.sleep(0.05)
+            expect(process.poll() is None, f"mlrun bench ended with {process.returncode}")
+            ranges = [line.split() for line in (proc / "maps").read_text().splitlines()]
+            ends = [[int(end, 16) for end in words[0].split("-")] for words in ranges if words[1] == "rw-p" and len(words) == 5]
+            sizes = [end - begin for begin, end in ends]
+            tasks = len(list((proc / "task").iterdir()))
+            stacks = sum(THREAD_STACK <= size < THREAD_STACK + (64 << 10) for size in sizes)
+            if tasks > 1 and stacks >= tasks - 1:
+                print(f"ok    {stacks} stacks of {THREAD_STACK >> 20} MiB for {tasks} threads, of which one has the process's")
+                return
+        raise Failure(f"{tasks} threads, and no stacks of {THREAD_STACK} bytes in memory of {sizes}")
+    finally:
+        process.kill()
+        process.wait()
+
+
 def check_isolated(mlrun, host, container, expected, scratch, env):
     """A file of a signer whom this home does not know runs in a process without privileges, with the filter of system calls that the kernel has."""
     stranger = dict(env, XDG_CONFIG_HOME=str(scratch / "stranger"))
@@ -143,6 +168,7 @@ def check_musl(tools, scratch, env):
     check_program(mlrun)
     check_probe(mlrun, host, env)
     check_answers(mlrun, host, container, expected, env)
+    check_stacks(mlrun, container, env)
     check_isolated(mlrun, host, container, expected, scratch, env)
     check_hostile(mlrun, container, scratch, env)
     check_empty_root(tools, mlrun, container, key, expected, scratch, env)

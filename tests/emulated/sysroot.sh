@@ -16,9 +16,8 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/mlc-sysroot
 release=bookworm
 jobs=$(nproc)
 binary_packages=(libssl-dev libzstd-dev libpng-dev libjpeg62-turbo-dev zlib1g-dev)
-source_packages=(openssl libzstd zlib libpng1.6 libjpeg-turbo)
 libraries=(openssl zstd zlib png jpeg)
-archives=(crypto zstd z png jpeg)
+source_release= toolchain=
 openssl_optimization=-O1
 header_packages=(nlohmann-json3-dev libcli11-dev)  # headers only: those of the host serve every processor
 case $arch in
@@ -36,7 +35,7 @@ case $arch in
     triplet=$processor-linux-musl; cc=clang; cxx=clang++
     scripts+=("$here/musl_toolchain.sh")
     # libseccomp: the first that knows LoongArch. The programs confine files that no trusted key has signed, on this system too.
-    source_packages=("${source_packages[@]/%//bookworm}" libseccomp/trixie); libraries+=(seccomp); archives+=(seccomp)
+    libraries+=(seccomp); source_release=bookworm
     system=Linux; openssl_optimization=-O2
     case $processor in x86_64) openssl_options=(linux-x86_64) ;; *) openssl_options=(linux-generic64 no-asm) ;; esac ;;
   *) echo "unknown processor or system $arch, known: aarch64 riscv64 windows x86_64-musl loongarch64-musl" >&2; exit 2 ;;
@@ -105,64 +104,74 @@ unpack_binaries() {
   cp "$work/unpacked/usr/lib/$triplet"/*.a "$work/usr/lib"           # no shared ones: mlrun is static
 }
 
+# What each library takes to be made is a function that leaves archive and headers below $prefix.
+folder() {  # of a source package, fetched
+  cd "$work/packages"
+  private_apt source "$1${2:+/$2}"
+  cd "$1"-[0-9]*/
+}
+openssl() (
+  folder openssl $source_release
+  CC=$cc ./Configure "${openssl_options[@]}" no-shared no-module no-tests no-legacy no-engine no-dso \
+    "$openssl_optimization" --cross-compile-prefix="$triplet-"
+  make -j"$jobs" build_generated
+  make -j"$jobs" libcrypto.a
+  cp libcrypto.a "$prefix/lib"
+  cp -r include/openssl "$prefix/include"
+)
+zstd() (
+  folder libzstd $source_release
+  make -j"$jobs" -C lib libzstd.a CC="$triplet-$cc" AR="$triplet-ar"
+  cp lib/libzstd.a "$prefix/lib"
+  cp lib/zstd.h lib/zstd_errors.h lib/zdict.h "$prefix/include"
+)
+zlib() (
+  folder zlib $source_release
+  # As for Linux: the options for Windows are in a makefile of their own and only build more.
+  CHOST=$triplet CC=$triplet-$cc AR=$triplet-ar RANLIB=$triplet-ranlib uname=Linux ./configure --static --prefix="$prefix"
+  make -j"$jobs" libz.a
+  cp libz.a "$prefix/lib"
+  cp zlib.h zconf.h "$prefix/include"
+)
+png() (
+  folder libpng1.6 $source_release
+  ./configure --host="$triplet" --disable-shared --prefix="$prefix" CC="$triplet-$cc" CPPFLAGS="-I$work/usr/include" LDFLAGS="-L$work/usr/lib"
+  make -j"$jobs" libpng16.la
+  cp .libs/libpng16.a "$prefix/lib/libpng.a"
+  cp png.h pngconf.h pnglibconf.h "$prefix/include"
+)
+jpeg() (
+  folder libjpeg-turbo $source_release
+  cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME="$system" -DCMAKE_SYSTEM_PROCESSOR="$processor" \
+    -DCMAKE_C_COMPILER="$triplet-$cc" -DCMAKE_INSTALL_PREFIX="$prefix" -DENABLE_SHARED=OFF -DWITH_SIMD=OFF -DWITH_TURBOJPEG=OFF
+  cmake --build build --target jpeg-static
+  cp build/libjpeg.a "$prefix/lib"
+  cp jpeglib.h jmorecfg.h jerror.h jpegint.h build/jconfig.h "$prefix/include"
+)
+seccomp() (
+  folder libseccomp trixie
+  touch src/syscalls.perf src/syscalls.perf.c  # what gperf makes is in the release; patches change the times of what it is made of
+  ./configure --host="$triplet" --disable-shared --prefix="$prefix" CC="$triplet-$cc" GPERF=true
+  make -j"$jobs" -C include
+  make -j"$jobs" -C src libseccomp.la AUTOMAKE=: ACLOCAL=: AUTOCONF=:
+  cp src/.libs/libseccomp.a "$prefix/lib"
+  cp include/seccomp.h include/seccomp-syscalls.h "$prefix/include"
+)
+
+# Each is kept as soon as it is made, by all that it is made with: one that fails, or a session that ends, costs itself alone.
 compile_sources() {
-  (cd "$work/packages" && private_apt source "${source_packages[@]}") ||
-    fail "sources cannot be fetched: $(tail -n 1 "$log")"
-  local prefix=$work/usr
-  folder() { cd "$work"/packages/"$1"-[0-9]*/; }
-  openssl() (
-    folder openssl
-    CC=$cc ./Configure "${openssl_options[@]}" no-shared no-module no-tests no-legacy no-engine no-dso \
-      "$openssl_optimization" --cross-compile-prefix="$triplet-"
-    make -j"$jobs" build_generated
-    make -j"$jobs" libcrypto.a
-    cp libcrypto.a "$prefix/lib"
-    cp -r include/openssl "$prefix/include"
-  )
-  zstd() (
-    folder libzstd
-    make -j"$jobs" -C lib libzstd.a CC="$triplet-$cc" AR="$triplet-ar"
-    cp lib/libzstd.a "$prefix/lib"
-    cp lib/zstd.h lib/zstd_errors.h lib/zdict.h "$prefix/include"
-  )
-  zlib() (
-    folder zlib
-    # As for Linux: the options for Windows are in a makefile of their own and only build more.
-    CHOST=$triplet CC=$triplet-$cc AR=$triplet-ar RANLIB=$triplet-ranlib uname=Linux ./configure --static --prefix="$prefix"
-    make -j"$jobs" libz.a
-    cp libz.a "$prefix/lib"
-    cp zlib.h zconf.h "$prefix/include"
-  )
-  png() (
-    folder libpng1.6
-    ./configure --host="$triplet" --disable-shared --prefix="$prefix" CC="$triplet-$cc" CPPFLAGS="-I$prefix/include" LDFLAGS="-L$prefix/lib"
-    make -j"$jobs" libpng16.la
-    cp .libs/libpng16.a "$prefix/lib/libpng.a"
-    cp png.h pngconf.h pnglibconf.h "$prefix/include"
-  )
-  jpeg() (
-    folder libjpeg-turbo
-    cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME="$system" -DCMAKE_SYSTEM_PROCESSOR="$processor" \
-      -DCMAKE_C_COMPILER="$triplet-$cc" -DCMAKE_INSTALL_PREFIX="$prefix" -DENABLE_SHARED=OFF -DWITH_SIMD=OFF -DWITH_TURBOJPEG=OFF
-    cmake --build build --target jpeg-static
-    cp build/libjpeg.a "$prefix/lib"
-    cp jpeglib.h jmorecfg.h jerror.h jpegint.h build/jconfig.h "$prefix/include"
-  )
-  seccomp() (
-    folder libseccomp
-    touch src/syscalls.perf src/syscalls.perf.c  # what gperf makes is in the release; patches change the times of what it is made of
-    ./configure --host="$triplet" --disable-shared --prefix="$prefix" CC="$triplet-$cc" GPERF=true
-    make -j"$jobs" -C include
-    make -j"$jobs" -C src libseccomp.la AUTOMAKE=: ACLOCAL=: AUTOCONF=:
-    cp src/.libs/libseccomp.a "$prefix/lib"
-    cp include/seccomp.h include/seccomp-syscalls.h "$prefix/include"
-  )
+  local library kept prefix=$work/stage/usr
   for library in "${libraries[@]}"; do
-    # -e does not hold inside a tested command, hence the shell of its own.
-    (set -e; "$library") >>"$log" 2>&1 || true
-  done
-  for archive in "${archives[@]}"; do
-    [ -e "$prefix/lib/lib$archive.a" ] || fail "lib$archive for $arch cannot be built, see $log"
+    kept=$cache/$arch-$library-$( (declare -f folder "$library"; declare -p toolchain source_release openssl_options openssl_optimization system \
+      processor triplet cc) | sha256sum | cut -c 1-12)
+    if [ ! -e "$kept" ]; then
+      rm -rf "$work/stage"
+      mkdir -p "$prefix/lib" "$prefix/include"
+      # -e does not hold inside a tested command, hence the shell of its own.
+      (set -e; "$library") >>"$log" 2>&1 & wait $! || fail "$library for $arch cannot be built, see $log"
+      mv "$work/stage" "$kept"
+    fi
+    cp -a "$kept/." "$work"
   done
 }
 

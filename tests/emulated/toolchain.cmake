@@ -14,6 +14,8 @@ elseif(MLC_ARCH MATCHES "^(.*)-musl$")
   set(programs ${MLC_SYSROOT}/bin/${CMAKE_MATCH_1}-linux-musl-)
   set(CMAKE_C_COMPILER ${programs}clang)
   set(CMAKE_CXX_COMPILER ${programs}clang++)
+  # Checks of indices into containers: libc++'s name for what CMakeLists.txt asks of libstdc++ by _GLIBCXX_ASSERTIONS.
+  set(CMAKE_CXX_FLAGS_INIT -D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_EXTENSIVE)
   foreach(program AR RANLIB STRIP OBJCOPY)
     string(TOLOWER ${program} name)
     set(CMAKE_${program} ${programs}${name})
