@@ -78,7 +78,7 @@ def check_answers(mlrun, host, container, expected, env):
         compare(expected, answers([mlrun], container, env, *options), " ".join(options))
     run([mlrun, "selftest", container], env)
     done = subprocess.run([mlrun, container, "--input", IMAGE, "--devices", "gpu0"], env=env, capture_output=True, text=True, timeout=120)
-    expect(0 < done.returncode < 128 and "error" in done.stderr and not done.stdout, f"--devices gpu0: {done}")
+    expect(done.returncode == 0 and "runs on the processor" in done.stderr, f"--devices gpu0, in a program that loads no drivers: {done}")
     lines = run([mlrun, container, "--input", EXAMPLE / "images", "--json-lines"], env).splitlines()
     expect(len(lines) == len(expected) and all(json.loads(line)["ok"] for line in lines), f"a folder: {lines}")
     print("ok    golden vectors, a folder of pictures")
