@@ -100,7 +100,7 @@ def check_stacks(mlrun, container, env):
             tasks = len(list((proc / "task").iterdir()))
             stacks = sum(THREAD_STACK <= size < THREAD_STACK + (64 << 10) for size in sizes)
             if tasks > 1 and stacks >= tasks - 1:
-                print(f"ok    {stacks} stacks of {THREAD_STACK >> 20} MiB for {tasks} threads, of which one has the process's")
+                print(f"ok    stacks ({stacks}) of {THREAD_STACK >> 20} MiB for {tasks} threads, of which one has the process's")
                 return
         raise Failure(f"{tasks} threads, and no stacks of {THREAD_STACK} bytes in memory of {sizes}")
     finally:
@@ -151,7 +151,7 @@ def check_empty_root(tools, mlrun, container, key, expected, scratch, env):
         shutil.copy(source, root / name)
     best = expected[IMAGE.name][0][0]
     for words in (["/mlrun", "/digits.mlc"], ["/digits"]):
-        text = run(["chroot", root, *words, "--input", "/image", "--trust", "/key.pem", "--json"], {"PATH": "/nowhere"})
+        text = run([shutil.which("chroot"), root, *words, "--input", "/image", "--trust", "/key.pem", "--json"], {"PATH": "/nowhere"})
         answer = json.loads(text)
         expect(list(answer["outputs"].values())[0][0]["label"] == best, f"{words} in an empty root: {text}")
         expect(answer["native_allowed"] and answer["variant"] != "portable", f"{words} in an empty root: {text}")
