@@ -259,7 +259,7 @@ void add_registry_commands(cli::Program& program) {
   const std::string tool = "  " + program.name() + " ";
   {
     auto flags = std::make_shared<Flags>();
-    const cli::Command push = program.add_command("push", "put a container or a policy bundle into a registry",
+    const cli::Command push = program.add_command("push", "put a container or policy into a registry",
                                                   tool + "push cat.mlc registry.example.org/acme/cat:2\n" +
                                                    tool + "push cat.mlc localhost:5000/acme/cat --sign --attach cat.mlc.sig\n", flags->as_json);
     push.add_option("file", flags->file, "container, or a bundle of mlpack policy sign").required();
@@ -276,7 +276,7 @@ void add_registry_commands(cli::Program& program) {
   }
   {
     auto flags = std::make_shared<Flags>();
-    const cli::Command pull = program.add_command("pull", "get a container or a policy bundle out of a registry, checked",
+    const cli::Command pull = program.add_command("pull", "get a container or policy from a registry, checked",
                                                   tool + "pull registry.example.org/acme/cat:2 -o cat.mlc\n" +
                                                    tool + "pull registry.example.org/acme/cat:3 --from cat.mlc -o cat.mlc\n",
                                                   flags->as_json);
