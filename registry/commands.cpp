@@ -9,6 +9,7 @@
 #include "registry/store/artifact.h"
 #include "registry/copy.h"
 #include "registry/engines/export_engine.h"
+#include "registry/policy.h"
 #include "registry/pull.h"
 #include "registry/push.h"
 
@@ -38,7 +39,18 @@ std::string megabytes(uint64_t bytes) {
 
 std::string pinned(const Reference& reference, const Digest& digest) { return reference.repository_text() + "@" + digest_text(digest); }
 
-const std::vector<std::string> kShapes = {"modelpack", "image", "both"};  // in the order of ShapeKind
+std::string in_layers(size_t number) { return number == 1 ? "" : " in " + counted(number, "layer"); }
+
+std::string sent_layers(const PushResult& result) {
+  return result.layers_sent == result.layers ? in_layers(result.layers) : in_layers(result.layers) + ", of which " + std::to_string(result.layers_sent) + " were sent";
+}
+
+// The digest of the layer; parts have one each, which the manifest lists.
+void add_blob(const Artifact& artifact, Json& json) {
+  if (artifact.blobs.size() == 1) json["blob"] = digest_text(artifact.blobs.front().digest);
+}
+
+const std::vector<std::string> kShapes = {"modelpack", "image", "both", "parts"};  // in the order of ShapeKind
 
 ShapeKind shape_named(const std::string& name) { return static_cast<ShapeKind>(std::find(kShapes.begin(), kShapes.end(), name) - kShapes.begin()); }
 
@@ -63,14 +75,23 @@ Result<Report> run_export_engine(const Flags& flags) {
 
 Result<Report> run_export(const Flags& flags) {
   if (flags.as != "oci-layout" && flags.as != "modelcar") return run_export_engine(flags);
-  const ExportOptions options{flags.file, flags.output, flags.tag, flags.as == "modelcar" ? ShapeKind::Image : ShapeKind::Modelpack};
+  const ExportOptions options{flags.file, flags.output, flags.tag, flags.as == "modelcar" ? ShapeKind::Image : shape_named(flags.shape)};
   MLC_ASSIGN(const PushResult result, export_layout(options));
   Report report;
   report.text = "exported " + flags.output + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) +
-                "\ndigest   " + digest_text(result.manifest) + "\nblob     " + digest_text(result.blob) + "   " + megabytes(result.bytes) +
+                "\ndigest   " + digest_text(result.manifest) + "\nblob     " + digest_text(result.blob) + "   " + megabytes(result.bytes) + in_layers(result.layers) +
                 "\nroot     " + digest_text(result.root) + "\n";
   report.json = {{"folder", flags.output}, {"tag", flags.tag}, {"digest", digest_text(result.manifest)}, {"blob", digest_text(result.blob)},
-                 {"root", digest_text(result.root)}, {"id", result.id}, {"version", std::to_string(result.version)}, {"bytes", result.bytes}};
+                 {"root", digest_text(result.root)}, {"id", result.id}, {"version", std::to_string(result.version)}, {"bytes", result.bytes}, {"layers", result.layers}};
+  return report;
+}
+
+Result<Report> push_policy_bundle(const PushOptions& options) {
+  MLC_ASSIGN(const PushResult result, push_policy(options));
+  Report report;
+  report.text = "pushed   " + options.reference.text() + "   policy version " + std::to_string(result.version) + "\ndigest   " + pinned(options.reference, result.manifest) + "\n";
+  report.json = {{"kind", "policy"}, {"reference", options.reference.text()}, {"digest", digest_text(result.manifest)}, {"blob", digest_text(result.blob)}, {"version", std::to_string(result.version)},
+                 {"bytes", result.bytes}, {"bytes_sent", result.bytes_sent}, {"was_there", result.was_there()}, {"layers", result.layers}, {"layers_sent", result.layers_sent}};
   return report;
 }
 
@@ -78,15 +99,28 @@ Result<Report> run_push(const Flags& flags) {
   PushOptions options{flags.file, {}, shape_named(flags.shape), uint64_t{flags.request_mib} << 20, flags.client(), flags.statements};
   if (!flags.statements.sign && !(flags.statements.key_file + flags.statements.passphrase).empty()) return Status(Code::Usage, "--key and --key-passphrase belong to --sign");
   MLC_ASSIGN(options.reference, parse_reference(flags.reference));
+  if (is_policy_file(options.file)) return push_policy_bundle(options);
   MLC_ASSIGN(const PushResult result, push(options));
   Report report;
   report.text = "pushed   " + options.reference.text() + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + "\ndigest   " +
                 pinned(options.reference, result.manifest) + "\nblob     " + digest_text(result.blob) + "   " + megabytes(result.bytes) +
-                (result.was_there ? ", which was there" : "") + "\nroot     " + digest_text(result.root) + "\n";
+                (result.was_there() ? ", which was there" : sent_layers(result)) + "\nroot     " + digest_text(result.root) + "\n";
   for (const std::string& type : result.statements) report.text += "stated   " + cli::printable(type) + "\n";
-  report.json = {{"reference", options.reference.text()}, {"digest", digest_text(result.manifest)}, {"blob", digest_text(result.blob)},
+  report.json = {{"kind", "container"}, {"reference", options.reference.text()}, {"digest", digest_text(result.manifest)}, {"blob", digest_text(result.blob)},
                  {"root", digest_text(result.root)}, {"id", result.id}, {"version", std::to_string(result.version)}, {"bytes", result.bytes},
-                 {"bytes_sent", result.bytes_sent}, {"was_there", result.was_there}, {"statements", result.statements}};
+                 {"bytes_sent", result.bytes_sent}, {"was_there", result.was_there()}, {"layers", result.layers}, {"layers_sent", result.layers_sent}, {"statements", result.statements}};
+  return report;
+}
+
+Report pulled_policy(const Flags& flags, const PullOptions& options, const PullResult& result) {
+  const PulledPolicy& policy = *result.policy;
+  Report report;
+  report.text = "pulled   " + flags.output + "   policy version " + std::to_string(policy.version) + " until " + policy.expires + ", " + counted(policy.signatures, "signature") +
+                "\ndigest   " + pinned(options.reference, result.artifact.named) + "\nnote     mlrun trust --install decides whether its administrators may be believed\n";
+  report.json = {{"kind", "policy"}, {"reference", options.reference.text()}, {"file", flags.output}, {"digest", digest_text(result.artifact.named)}, {"layers", result.artifact.blobs.size()},
+                 {"version", std::to_string(policy.version)}, {"expires", policy.expires}, {"bundles", policy.bundles}, {"signatures", policy.signatures},
+                 {"bytes", result.bytes}, {"bytes_fetched", result.bytes_fetched}, {"bytes_written", result.bytes_written}};
+  add_blob(result.artifact, report.json);
   return report;
 }
 
@@ -94,6 +128,7 @@ Result<Report> run_pull(const Flags& flags) {
   PullOptions options{{}, flags.output, flags.from, flags.policy, flags.keep_host, flags.force, flags.client()};
   MLC_ASSIGN(options.reference, parse_reference(flags.reference));
   MLC_ASSIGN(const PullResult result, pull(options));
+  if (result.policy) return pulled_policy(flags, options, result);
   if (result.is_whole && !options.from.empty()) cli::note("note: " + options.reference.host + " gives no parts of files: all of it was fetched");
   Report report;
   report.text = "pulled   " + flags.output + "   " + cli::printable(result.id) + " version " + std::to_string(result.version) + "   " +
@@ -108,11 +143,12 @@ Result<Report> run_pull(const Flags& flags) {
     report.text += ", which this machine does not run: " + megabytes(result.bytes_written) + " were written\n";
   }
   for (const std::string& warning : result.warnings) report.text += "warning  " + cli::printable(warning) + "\n";
-  report.json = {{"reference", options.reference.text()}, {"file", flags.output}, {"digest", digest_text(result.artifact.named)},
-                 {"blob", digest_text(result.artifact.blob.digest)}, {"root", digest_text(result.root)}, {"id", result.id},
+  report.json = {{"kind", "container"}, {"reference", options.reference.text()}, {"file", flags.output}, {"digest", digest_text(result.artifact.named)},
+                 {"layers", result.artifact.blobs.size()}, {"root", digest_text(result.root)}, {"id", result.id},
                  {"version", std::to_string(result.version)}, {"trust", result.trust}, {"reason", result.reason}, {"bytes", result.bytes},
                  {"bytes_fetched", result.bytes_fetched}, {"bytes_reused", result.bytes_reused}, {"requests", result.requests},
                  {"ranges", !result.is_whole}, {"absent", result.absent}, {"bytes_written", result.bytes_written}, {"warnings", result.warnings}};
+  add_blob(result.artifact, report.json);
   return report;
 }
 
@@ -131,17 +167,20 @@ Result<Report> run_resolve(const Flags& flags) {
   Client client(reference.host, flags.client());
   MLC_ASSIGN(const Artifact artifact, find_artifact(client, reference));
   Report report;
-  report.text = "digest   " + pinned(reference, artifact.named) + "\nblob     " + digest_text(artifact.blob.digest) + "   " +
-                megabytes(artifact.blob.size) + "\n";
+  const size_t layers = artifact.blobs.size();
+  report.text = "digest   " + pinned(reference, artifact.named) + "\nblob     " +
+                (layers == 1 ? digest_text(artifact.blobs.front().digest) + "   " : "") + megabytes(artifact.bytes) + in_layers(layers) + "\n";
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) report.text += std::string(name) + cli::printable(value) + "\n";
   };
+  if (artifact.is_policy) report.text += "kind     policy\n";
   add("root     ", artifact.root ? digest_text(*artifact.root) : "");
   add("id       ", artifact.id);
   add("version  ", artifact.version);
   add("variants ", artifact.variants);
-  report.json = {{"reference", reference.text()}, {"digest", digest_text(artifact.named)}, {"manifest", digest_text(artifact.fetched.digest)},
-                 {"blob", digest_text(artifact.blob.digest)}, {"bytes", artifact.blob.size}};
+  report.json = {{"kind", artifact.is_policy ? "policy" : "container"}, {"reference", reference.text()}, {"digest", digest_text(artifact.named)}, {"manifest", digest_text(artifact.fetched.digest)},
+                 {"bytes", artifact.bytes}, {"layers", layers}};
+  add_blob(artifact, report.json);
   if (artifact.root) report.json["root"] = digest_text(*artifact.root);
   if (!artifact.id.empty()) report.json["id"] = artifact.id;
   if (!artifact.version.empty()) report.json["version"] = artifact.version;
@@ -196,6 +235,7 @@ void add_export_command(cli::Program& program, const std::string& tool) {
   engines::EngineOptions& engine = flags->engine;
   std::vector<ExportOption> options = {
       {command.add_option("--tag", flags->tag, "its name in the layout").shows_default(), "--tag", layouts},
+      {command.add_option("--shape", flags->shape, "parts: the file cut into layers").one_of({"modelpack", "parts"}).shows_default(), "--shape", {"oci-layout"}},
       {command.add_option("--name", engine.name, "of the model where it is served").shows_default("the last part of its id"), "--name", served},
       {command.add_option("--program", engine.program, "that is served").shows_default("main, else the default one"), "--program", served},
       {command.add_option("--pipeline", engine.pipeline, "that is served, files and texts as BYTES; default: that of the default program"), "--pipeline", served},
@@ -219,12 +259,12 @@ void add_registry_commands(cli::Program& program) {
   const std::string tool = "  " + program.name() + " ";
   {
     auto flags = std::make_shared<Flags>();
-    const cli::Command push = program.add_command("push", "put a container into a registry",
+    const cli::Command push = program.add_command("push", "put a container or policy into a registry",
                                                   tool + "push cat.mlc registry.example.org/acme/cat:2\n" +
                                                    tool + "push cat.mlc localhost:5000/acme/cat --sign --attach cat.mlc.sig\n", flags->as_json);
-    push.add_option("file", flags->file, "container").required();
+    push.add_option("file", flags->file, "container, or a bundle of mlpack policy sign").required();
     push.add_option("reference", flags->reference, "HOST[:PORT]/REPOSITORY[:TAG]; the tag latest, if none is named").required();
-    push.add_option("--shape", flags->shape, "modelpack: the file as it is; image: in a layer that container engines mount; both")
+    push.add_option("--shape", flags->shape, "modelpack: the file as it is; parts: cut, so that what versions share is there once; image: in a layer that container engines mount; both")
         .one_of(kShapes).shows_default();
     push.add_option("--request-mib", flags->request_mib, "MiB that one request may carry; a larger file goes in pieces").within(1, 4096).shows_default();
     push.add_option("--attach", flags->statements.files, "a statement about the file, of mlpack sign --oms or attest, that goes with it (repeatable)");
@@ -236,7 +276,7 @@ void add_registry_commands(cli::Program& program) {
   }
   {
     auto flags = std::make_shared<Flags>();
-    const cli::Command pull = program.add_command("pull", "get a container out of a registry, checked",
+    const cli::Command pull = program.add_command("pull", "get a container or policy from a registry, checked",
                                                   tool + "pull registry.example.org/acme/cat:2 -o cat.mlc\n" +
                                                    tool + "pull registry.example.org/acme/cat:3 --from cat.mlc -o cat.mlc\n",
                                                   flags->as_json);

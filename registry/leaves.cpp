@@ -3,20 +3,9 @@
 #include <algorithm>
 
 #include "runtime/container/leaf_table.h"
-#include "schema/placement.h"
 
 namespace mlc::registry {
 namespace {
-
-// The reader has compared the file with this very placement.
-Result<format::Placement> placement_of(const container::Container& file, uint64_t manifest_len) {
-  std::vector<format::SegmentShape> shapes;
-  const auto& segments = file.manifest().segments;
-  for (uint32_t i = 0; i < segments.size(); ++i) shapes.push_back({segments[i].codec, segments[i].stored_len, segments[i].decoded_len, file.present(i)});
-  auto placement = format::place(manifest_len, shapes);
-  if (!placement || placement->body_size != file.body_size()) return Status(Code::Internal, "the segments of {} cannot be placed", file.name());
-  return std::move(*placement);
-}
 
 void add_leaves(const format::Segment& segment, uint32_t index, uint64_t offset, const container::LeafTable& table, std::vector<Leaf>& out) {
   const bool is_raw = segment.codec == format::Codec::Raw;
@@ -28,6 +17,15 @@ void add_leaves(const format::Segment& segment, uint32_t index, uint64_t offset,
 }
 
 }  // namespace
+
+Result<format::Placement> placement_of(const container::Container& file, uint64_t manifest_len) {
+  std::vector<format::SegmentShape> shapes;
+  const auto& segments = file.manifest().segments;
+  for (uint32_t i = 0; i < segments.size(); ++i) shapes.push_back({segments[i].codec, segments[i].stored_len, segments[i].decoded_len, file.present(i)});
+  auto placement = format::place(manifest_len, shapes);
+  if (!placement || placement->body_size != file.body_size()) return Status(Code::Internal, "the segments of {} cannot be placed", file.name());
+  return std::move(*placement);
+}
 
 Result<std::vector<Leaf>> leaves_of(const container::Container& file, const container::Source& source, uint64_t manifest_len) {
   MLC_ASSIGN(const format::Placement placement, placement_of(file, manifest_len));

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "runtime/container/container.h"
 #include "runtime/container/source.h"
+#include "schema/placement.h"
 
 namespace mlc::registry {
 
@@ -17,6 +18,9 @@ struct Leaf {
   Digest digest{};
   uint32_t segment = 0;
 };
+
+// Where the segments of a file are. The reader has compared the file with this very placement; `manifest_len` is what its header page says.
+[[nodiscard]] Result<format::Placement> placement_of(const container::Container& file, uint64_t manifest_len);
 
 // Of every present segment, by offset. `file` was opened from bytes that `source` has too, and `manifest_len` is what its header page
 // says; the leaf tables are read from there and compared with the segments' digests. BadSignature where one does not match.

@@ -16,6 +16,28 @@ Status count_cut(const std::string& host, const std::string& why, bool got_furth
   return Status(Code::Registry, "{} ends the transfer again and again: {}", host, why);
 }
 
+void BlobDigests::update(Bytes bytes) {
+  while (!bytes.empty() && index_ < blobs_.size()) {
+    const auto taken = static_cast<size_t>(std::min<uint64_t>(bytes.size(), blobs_[index_].size - in_blob_));
+    sha_.update(bytes.first(taken));
+    in_blob_ += taken;
+    bytes = bytes.subspan(taken);
+    if (in_blob_ == blobs_[index_].size) end_blob();
+  }
+}
+
+void BlobDigests::end_blob() {
+  const Descriptor& blob = blobs_[index_++];
+  const Digest found = std::exchange(sha_, Sha256()).finish();
+  if (found != blob.digest) wrong_.push_back({blob.digest, found, begin_, begin_ + blob.size});
+  begin_ += std::exchange(in_blob_, 0);
+}
+
+std::vector<BlobDigests::Wrong> BlobDigests::finish() {
+  if (index_ < blobs_.size()) end_blob();  // one without bytes, or one that is not complete
+  return std::move(wrong_);
+}
+
 std::optional<PartReader::Part> SteadyReader::next() {
   const auto part = rest();
   if (!part) return part;
@@ -26,6 +48,7 @@ std::optional<PartReader::Part> SteadyReader::next() {
 }
 
 Status SteadyReader::was_cut(const std::string& why) {
+  forget_unfinished_leaf();
   const auto part = rest();
   return count_cut(transfer_.host, why, !part || part->offset > asked_at_, cuts_);
 }
@@ -42,13 +65,9 @@ std::optional<PartReader::Part> BytesReader::rest() const {
 
 std::optional<PartReader::Part> LeafReader::rest() const {
   if (done_ == leaves_.size()) return std::nullopt;
-  const uint64_t begin = leaves_[done_].offset, end = leaves_.back().offset + leaves_.back().length;
+  // The end of a blob may be in the middle of a leaf.
+  const uint64_t begin = leaves_[done_].offset + buffer_.size(), end = leaves_.back().offset + leaves_.back().length;
   return Part{file_begin_ + begin, end - begin};
-}
-
-void LeafReader::starts_at(uint64_t offset) {
-  at_ = offset - file_begin_;
-  buffer_.clear();
 }
 
 Status LeafReader::take(Bytes bytes) {

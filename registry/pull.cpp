@@ -12,6 +12,7 @@
 #include "registry/host_part.h"
 #include "registry/leaves.h"
 #include "registry/part_readers.h"
+#include "registry/policy.h"
 #include "registry/stranger.h"
 #include "registry/texts/tar.h"
 #include "runtime/container/container.h"
@@ -33,7 +34,7 @@ constexpr uint64_t kMostTail = 32u << 20;    // leaf tables and signature: this,
 class Puller {
  public:
   Puller(const PullOptions& options, Client& client, container::OutputFile& out, PullResult& result)
-      : options_(options), client_(client), out_(out), result_(result), blob_(result.artifact.blob) {}
+      : options_(options), client_(client), out_(out), result_(result), blobs_(result.artifact.blobs), blob_bytes_(result.artifact.bytes) {}
 
   Status run() {
     MLC_RETURN_IF_ERROR(load_trust());
@@ -62,12 +63,12 @@ class Puller {
 
   using Readers = std::vector<std::unique_ptr<PartReader>>;
   Status read(const Readers& readers) {
-    MLC_ASSIGN(const bool are_parts, client_.read_parts(options_.reference.repository, blob_, readers));
+    MLC_ASSIGN(const bool are_parts, client_.read_parts(options_.reference.repository, blobs_, readers));
     if (!are_parts) result_.is_whole = true;
     return ok();
   }
 
-  // Bytes of the blob, in order. What was cut goes on where it ended.
+  // Bytes of the blobs, in order. What was cut goes on where it ended.
   Status fetch(uint64_t begin, uint64_t end, BytesReader::Sink sink) {
     Readers readers;
     if (!result_.is_whole) readers.push_back(std::make_unique<BytesReader>(transfer_, begin, end, std::move(sink)));
@@ -81,23 +82,23 @@ class Puller {
     return fetch(file_begin_ + begin, file_begin_ + end, [&](uint64_t at, Bytes bytes) { return take(at, bytes); });
   }
 
-  // With the first bytes of the blob it is known where the file is in it; a tar has something around it, which its digest covers too.
-  Status locate(std::vector<std::byte> head) {
+  // With the first bytes of the blobs it is known where the file is in them; a tar has something around it, which its digest covers too.
+  Status locate(const std::vector<std::byte>& head) {
     file_begin_ = 0;
-    file_size_ = blob_.size;
+    file_size_ = blob_bytes_;
     if (result_.artifact.is_tar) {
-      MLC_ASSIGN(const TarPlace place, find_in_tar(head, blob_.size));
+      MLC_ASSIGN(const TarPlace place, find_in_tar(head, blob_bytes_));
       file_begin_ = place.offset;
       file_size_ = place.size;
     }
     result_.bytes = file_size_;
     before_.assign(head.begin(), head.begin() + static_cast<ptrdiff_t>(file_begin_));
-    behind_.assign(blob_.size - file_begin_ - file_size_, std::byte{0});
+    behind_.assign(blob_bytes_ - file_begin_ - file_size_, std::byte{0});
     MLC_RETURN_IF_ERROR(out_.set_size(file_size_));
     return take(0, head);
   }
 
-  // Bytes of the blob from `at` on to where they belong.
+  // Bytes of the blobs from `at` on to where they belong.
   Status take(uint64_t at, Bytes bytes) {
     const uint64_t file_end = file_begin_ + file_size_;
     if (at < file_begin_) {
@@ -118,14 +119,14 @@ class Puller {
   // What the signature covers, and the signature: everything that the policy is asked about lies in these bytes.
   Status fetch_head() {
     std::vector<std::byte> head;
-    MLC_RETURN_IF_ERROR(fetch(0, std::min(kHeadBytes, blob_.size), [&](uint64_t, Bytes bytes) {
+    MLC_RETURN_IF_ERROR(fetch(0, std::min(kHeadBytes, blob_bytes_), [&](uint64_t, Bytes bytes) {
       head.insert(head.end(), bytes.begin(), bytes.end());
       return ok();
     }));
     if (result_.is_whole) return ok();
     const uint64_t in_head = head.size();
-    MLC_RETURN_IF_ERROR(locate(std::move(head)));
-    MLC_RETURN_IF_ERROR(fetch(std::max(in_head, file_begin_ + file_size_), blob_.size, [&](uint64_t at, Bytes bytes) { return take(at, bytes); }));
+    MLC_RETURN_IF_ERROR(locate(head));
+    MLC_RETURN_IF_ERROR(fetch(std::max(in_head, file_begin_ + file_size_), blob_bytes_, [&](uint64_t at, Bytes bytes) { return take(at, bytes); }));
     head_end_ = std::min(in_head - file_begin_, file_size_);
     if (result_.is_whole || head_end_ == file_size_) return ok();
     MLC_ASSIGN(const auto source, container::open_descriptor(out_.descriptor(), name()));
@@ -141,31 +142,42 @@ class Puller {
     return fetch_to_file(std::max(head_end_, header->leaves_off), file_size_);
   }
 
-  // A registry without ranges: in one stream, in order, and once more if the bytes are wrong.
+  // A registry without ranges: each blob in one stream, in order, and once more if its bytes are wrong.
   Status fetch_whole() {
+    std::vector<std::byte> head;  // until it is known where the file is
+    uint64_t begin = 0;
+    for (const Descriptor& blob : blobs_) {
+      MLC_RETURN_IF_ERROR(fetch_whole_blob(blob, begin, head));
+      begin += blob.size;
+    }
+    return ok();
+  }
+
+  Status fetch_whole_blob(const Descriptor& blob, uint64_t begin, std::vector<std::byte>& head) {
     Digest found{};
-    const uint64_t first = std::min(kHeadBytes, blob_.size);
+    const uint64_t first = std::min(kHeadBytes, blob_bytes_);
+    const size_t head_before = head.size();
     for (int attempt = 0, cuts = 0; attempt < 2;) {
       Sha256 sha;
-      uint64_t at = 0;
-      std::vector<std::byte> head;
+      uint64_t at = begin;
+      head.resize(head_before);
       ++result_.requests;
-      MLC_ASSIGN(const RangeAnswer answer, client_.blob(options_.reference.repository, blob_, [&](Bytes bytes) -> Status {
+      MLC_ASSIGN(const RangeAnswer answer, client_.blob(options_.reference.repository, blob, [&](Bytes bytes) -> Status {
         sha.update(bytes);
         const uint64_t here = std::exchange(at, at + bytes.size());
         if (here >= first) return take(here, bytes);
         head.insert(head.end(), bytes.begin(), bytes.end());
-        return head.size() < first ? ok() : locate(std::move(head));
+        return head.size() < first ? ok() : locate(head);
       }));
       if (!answer.is_whole) {
         MLC_RETURN_IF_ERROR(count_cut(client_.host(), answer.why_not_whole, false, cuts));
         continue;
       }
       found = sha.finish();
-      if (found == blob_.digest) return ok();
+      if (found == blob.digest) return ok();
       ++attempt;
     }
-    return wrong_bytes("the file", blob_.digest, found);
+    return wrong_bytes(name_of_blob(begin, begin + blob.size), blob.digest, found);
   }
 
   // Before a weight is fetched: who signed it, and whether the policy lets it be here.
@@ -210,20 +222,24 @@ class Puller {
         .hint("name the artifact by its digest, HOST/REPOSITORY@sha256:..., or pull it without {}", flag);
   }
 
-  // Of a file without a trusted signer the leaves are not known, since its manifest is not read here: all of it, until the digest is right.
+  // Of a file without a trusted signer the leaves are not known, since its manifest is not read here: all of it, until the digests are right.
   Status fetch_stranger() {
+    std::vector<Range> missing = {{file_begin_ + head_end_, blob_bytes_}};
     for (int attempt = 0; !result_.is_whole; ++attempt) {
-      const uint64_t begin = attempt == 0 ? file_begin_ + head_end_ : 0;
       Readers readers;
-      for (uint64_t at = begin, end = 0; at < blob_.size; at = end) {
-        end = at + std::min(most_at_once(), blob_.size - at);
-        readers.push_back(std::make_unique<BytesReader>(transfer_, at, end, [&](uint64_t here, Bytes bytes) { return take(here, bytes); }));
+      for (const Range& range : missing) {
+        for (uint64_t at = range.begin, end = 0; at < range.end; at = end) {
+          end = at + std::min(most_at_once(), range.end - at);
+          readers.push_back(std::make_unique<BytesReader>(transfer_, at, end, [&](uint64_t here, Bytes bytes) { return take(here, bytes); }));
+        }
       }
       MLC_RETURN_IF_ERROR(read(readers));
       if (result_.is_whole) break;
-      MLC_ASSIGN(const Digest found, digest_of_blob());
-      if (found == blob_.digest) break;
-      if (attempt == 1) return wrong_bytes("the file", blob_.digest, found);
+      MLC_ASSIGN(const std::vector<BlobDigests::Wrong> wrong, wrong_blobs());
+      if (wrong.empty()) break;
+      if (attempt == 1) return wrong_bytes(name_of_blob(wrong.front().begin, wrong.front().end), wrong.front().expected, wrong.front().found);
+      missing.clear();
+      for (const BlobDigests::Wrong& one : wrong) missing.push_back({one.begin, one.end});
     }
     if (result_.is_whole && !is_decided_whole_) {
       MLC_RETURN_IF_ERROR(fetch_whole());
@@ -289,29 +305,33 @@ class Puller {
     return ok();
   }
 
-  // As it lies there.
-  Result<Digest> digest_of_blob() const {
+  std::string name_of_blob(uint64_t begin, uint64_t end) const {
+    return blobs_.size() == 1 ? "the file" : "the part of " + std::to_string(end - begin) + " bytes at " + std::to_string(begin);
+  }
+
+  // As they lie there.
+  Result<std::vector<BlobDigests::Wrong>> wrong_blobs() const {
     MLC_ASSIGN(auto source, container::open_descriptor(out_.descriptor(), name()));
-    Sha256 sha;
-    sha.update(before_);
+    BlobDigests digests(blobs_);
+    digests.update(before_);
     std::vector<std::byte> piece(1u << 20);
     for (uint64_t at = 0; at < file_size_; at += piece.size()) {
       piece.resize(static_cast<size_t>(std::min<uint64_t>(piece.size(), file_size_ - at)));
       MLC_RETURN_IF_ERROR(source->read(at, piece));
-      sha.update(piece);
+      digests.update(piece);
     }
-    sha.update(behind_);
-    return sha.finish();
+    digests.update(behind_);
+    return digests.finish();
   }
 
   // What is there once more: of a whole file the digest that the manifest names, and what `mlpack verify --deep` looks at.
   Status check_all() {
     if (leaves_out() && !result_.is_whole) return ok();  // leaf by leaf; the smaller file is looked at when it is written
-    MLC_ASSIGN(const Digest found, digest_of_blob());
-    if (found != blob_.digest)
-      return Status(Code::BadSignature, 3102, "{}: the file does not match the digest that the manifest names", name())
-          .fact("expected  " + digest_text(blob_.digest))
-          .fact("found     " + digest_text(found));
+    MLC_ASSIGN(const std::vector<BlobDigests::Wrong> wrong, wrong_blobs());
+    if (!wrong.empty())
+      return Status(Code::BadSignature, 3102, "{}: {} does not match the digest that the manifest names", name(), name_of_blob(wrong.front().begin, wrong.front().end))
+          .fact("expected  " + digest_text(wrong.front().expected))
+          .fact("found     " + digest_text(wrong.front().found));
     return container_->verify_all();
   }
 
@@ -344,9 +364,10 @@ class Puller {
   Client& client_;
   container::OutputFile& out_;
   PullResult& result_;
-  const Descriptor& blob_;
+  const std::vector<Descriptor>& blobs_;
+  const uint64_t blob_bytes_;
   Transfer transfer_{client_.host(), result_.requests};
-  // Where the file is in the blob, and what is around it there; how much of the file came with the first request.
+  // Where the file is in the blobs, and what is around it there; how much of the file came with the first request.
   uint64_t file_begin_ = 0, file_size_ = 0, head_end_ = 0;
   std::vector<std::byte> before_, behind_;
   std::optional<signing::TrustSet> trust_;
@@ -365,6 +386,12 @@ Result<PullResult> pull(const PullOptions& options) {
   Client client(options.reference.host, options.client);
   PullResult result;
   MLC_ASSIGN(result.artifact, find_artifact(client, options.reference));
+  if (result.artifact.is_policy) {
+    MLC_ASSIGN(result.policy, pull_policy(options, client, result.artifact));
+    result.bytes = result.bytes_written = result.artifact.bytes;
+    result.bytes_fetched = client.bytes_received();
+    return result;
+  }
   MLC_ASSIGN(container::OutputFile out, container::OutputFile::create(options.output));
   Puller puller(options, client, out, result);
   MLC_RETURN_IF_ERROR(puller.run());

@@ -1,6 +1,7 @@
 // pull: a container from a registry, checked while it arrives. The steps stand in spec/registry.md, section 4.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,15 @@ struct PullOptions {
   ClientOptions client;
 };
 
+struct PulledPolicy {
+  uint64_t version = 0;  // of the last of the chain, and so is the rest
+  std::string expires;   // UTC
+  size_t bundles = 0, signatures = 0;
+};
+
 struct PullResult {
   Artifact artifact;
+  std::optional<PulledPolicy> policy;  // instead of a container; of what follows then the bytes only
   Digest root{};
   std::string id, reason;     // why the file may be here: "signed by prod-2026"
   std::string trust;          // "trusted", "unsigned", ...

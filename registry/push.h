@@ -12,7 +12,7 @@
 
 namespace mlc::registry {
 
-enum class ShapeKind : uint8_t { Modelpack, Image, Both };
+enum class ShapeKind : uint8_t { Modelpack, Image, Both, Parts };
 
 struct PushOptions {
   std::string file;
@@ -30,13 +30,15 @@ struct ExportOptions {
 
 struct PushResult {
   Digest manifest{};  // or index: what the tag leads to
-  Digest blob{};      // of the layer; with Both, of the file
+  Digest blob{};      // of the file; with Image, of the layer
   Digest root{};
   std::string id;
   uint64_t version = 0, bytes = 0;
   uint64_t bytes_sent = 0;
   std::vector<std::string> statements;  // the types of those that went with it
-  bool was_there = false;  // the layers, that is: only what is around them was sent
+  size_t layers = 0, layers_sent = 0;  // each once, whatever names it how often
+  // Only what is around the layers was sent.
+  [[nodiscard]] bool was_there() const { return layers_sent == 0; }
 };
 
 // Every segment is hashed before anything is sent: what is pushed is good, whatever its signer.

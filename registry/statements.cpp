@@ -14,7 +14,6 @@ namespace mlc::registry {
 namespace {
 
 constexpr std::string_view kCosignPredicate = "https://sigstore.dev/cosign/sign/v1";
-constexpr std::string_view kEmptyConfigType = "application/vnd.oci.empty.v1+json", kEmptyConfig = "{}";
 
 // A model signature of one file names the digest of its digest.
 bool is_about(const signing::StatementHead& head, const Stated& stated) {
@@ -38,7 +37,7 @@ Manifest referrer_of(const Descriptor& subject, const Statement& statement) {
   Manifest manifest;
   manifest.media_type = kManifestType;
   manifest.artifact_type = signing::kBundleType;
-  manifest.config = Descriptor{std::string(kEmptyConfigType), sha256(kEmptyConfig), kEmptyConfig.size(), {}, {}, {}, {}};
+  manifest.config = empty_config();
   manifest.layers = {{std::string(signing::kBundleType), sha256(statement.text), statement.text.size(), {}, {}, {}, {}}};
   manifest.subject = subject;
   manifest.annotations = {{"dev.sigstore.bundle.content", "dsse-envelope"}, {"dev.sigstore.bundle.predicateType", statement.predicate_type}};

@@ -5,9 +5,9 @@
 
 namespace mlc {
 
-// Never closed: drivers start threads and keep functions of their own. Null: it cannot be loaded, and `why` (if given) says so in the
-// system's words. `file` is a name without a folder; on Windows it is looked for where the system keeps its libraries, never in the
-// current folder, nor beside the program.
+// Never closed: drivers start threads and keep functions of their own. Null: it cannot be loaded, and `why` (if given)
+// says so in the system's words, or that a static program loads none. `file` is a name without a folder; on Windows it is
+// looked for where the system keeps its libraries, never in the current folder, nor beside the program.
 [[nodiscard]] void* open_shared_library(const char* file, std::string* why = nullptr);
 // How this system names it.
 [[nodiscard]] const char* library_name(const char* posix, const char* windows);

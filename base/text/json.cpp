@@ -4,6 +4,7 @@
 #include <cassert>
 #include <charconv>
 
+#include "base/text/real.h"
 #include "base/text/text.h"
 
 namespace mlc {
@@ -140,7 +141,7 @@ class JsonReader {
       if (!taken('-')) taken('+');
       if (!skip_digits()) return false;
     }
-    if (std::from_chars(first, text_.data() + at_, value->real_).ec == std::errc()) return true;
+    if (real_from_chars(first, text_.data() + at_, value->real_).ec == std::errc()) return true;
     return fail_at(value->where_, "a number beyond the range of 64-bit floating point");
   }
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/text/real.h"
 #include "base/work_meter.h"
 
 namespace mlc {
@@ -24,7 +25,7 @@ std::string_view without_blanks(std::string_view s) {
 
 bool read_real(std::string_view text, double& out) {
   text = without_blanks(text);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  const auto [end, error] = real_from_chars(text.data(), text.data() + text.size(), out);
   if (end != text.data() + text.size() || text.empty()) return false;
   if (error == std::errc::result_out_of_range) {  // it says nothing about which end
     const size_t e = text.find_first_of("eE");

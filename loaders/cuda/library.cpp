@@ -9,8 +9,9 @@
 namespace mlc::cuda {
 
 Result<Library> Library::load(const char* name) {
-  void* const file = open_shared_library(name);
-  if (!file) return Status(Code::NotFound, "{} not found", name);
+  std::string why;
+  void* const file = open_shared_library(name, &why);
+  if (!file) return Status(Code::NotFound, "{}", why);
   Library out;
 #define MLC_CUDA_FIND(field, symbol, parameters)                                  \
   out.field = reinterpret_cast<Code32(*) parameters>(find_symbol(file, #symbol)); \

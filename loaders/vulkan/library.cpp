@@ -17,8 +17,9 @@ using GetInstanceProcAddr = AnyFunction (*)(Instance, const char*);
 Status missing(const char* name) { return Status(Code::Unsupported, "{} has no vk{}: too old", kFile, name); }
 
 Result<Library> make() {
-  void* const file = open_shared_library(kFile);
-  if (!file) return Status(Code::NotFound, "{} not found", kFile);
+  std::string why;
+  void* const file = open_shared_library(kFile, &why);
+  if (!file) return Status(Code::NotFound, "{}", why);
   const auto find = reinterpret_cast<GetInstanceProcAddr>(find_symbol(file, "vkGetInstanceProcAddr"));
   if (!find) return missing("GetInstanceProcAddr");
   const auto create = reinterpret_cast<Code32 (*)(const InstanceCreateInfo*, const void*, Instance*)>(find(nullptr, "vkCreateInstance"));

@@ -9,7 +9,7 @@
 #include "packager/compile/dump.h"
 #include "runtime/isolation/passed_lines.h"
 #include "runtime/trust/trust_command.h"
-#include "targets/target.h"
+#include "targets/target_groups.h"
 
 namespace mlc::cli {
 namespace {
@@ -19,7 +19,8 @@ Completions target_names(const std::string& word) {
   const size_t comma = word.rfind(',');
   const std::string before = comma == word.npos ? "" : word.substr(0, comma + 1);
   Completions out;
-  out.words = {{before + "all", "each of them"}, {before + "native", "what fits this machine"}};
+  out.words = {{before + "native", "what fits this machine"}};
+  for (const targets::TargetGroup& group : targets::target_groups()) out.words.push_back({before + std::string(group.name), std::string(group.about)});
   for (const auto some : {targets::all_targets(), targets::device_targets()})
     for (const targets::Target& target : some) out.words.push_back({before + target.name, ""});
   return out;

@@ -8,6 +8,7 @@
 #include "base/text/json.h"
 #include "base/text/nearest_name.h"
 #include "schema/validate/validate.h"
+#include "targets/target_groups.h"
 
 namespace mlc::cli {
 namespace {
@@ -113,8 +114,8 @@ Result<std::vector<const targets::Target*>> targets_named(const std::vector<std:
     if (std::find(found.begin(), found.end(), target) == found.end()) found.push_back(target);
   };
   for (const std::string& name : names) {
-    if (name == "all") {
-      for (const targets::Target& target : targets::all_targets()) add(&target);
+    if (const targets::TargetGroup* group = targets::find_target_group(name)) {
+      for (const targets::Target* target : group->targets) add(target);
     } else if (name == "native") {
       add(targets::native_target());
     } else if (const targets::Target* target = targets::find_target(name)) {
@@ -122,7 +123,8 @@ Result<std::vector<const targets::Target*>> targets_named(const std::vector<std:
     } else if (const auto family = devices_of(name); !family.empty()) {
       for (const targets::Target* target : family) add(target);
     } else {
-      std::vector<std::string> known = {"all", "native"};
+      std::vector<std::string> known = {"native"};
+      for (const targets::TargetGroup& one : targets::target_groups()) known.emplace_back(one.name);
       for (const auto some : {targets::all_targets(), targets::device_targets()})
         for (const targets::Target& target : some) known.push_back(target.name);
       problems.push_back(unknown_target(name, known));

@@ -16,8 +16,8 @@ namespace {
 struct RegistryCommand {
   const char *name, *summary;
 };
-constexpr RegistryCommand kRegistryCommands[] = {{"push", "put a container into a registry"},
-                                                 {"pull", "get a container out of a registry, checked"},
+constexpr RegistryCommand kRegistryCommands[] = {{"push", "put a container or policy into a registry"},
+                                                 {"pull", "get a container or policy from a registry, checked"},
                                                  {"export", "write a container for those who serve it"},
                                                  {"copy", "copy an artifact with all that refers to it"},
                                                  {"resolve", "what a reference leads to, without fetching it"}};

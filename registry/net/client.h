@@ -53,14 +53,14 @@ struct BlobUpload {
   Upload content;
 };
 
-// One of several that read a blob at once, each its part, request by request.
+// One of several that read a file at once, each its part, request by request.
 class PartReader {
  public:
   virtual ~PartReader() = default;
   struct Part {
-    uint64_t offset = 0, length = 0;  // in the blob
+    uint64_t offset = 0, length = 0;  // in the blobs, as if they were one
   };
-  // What to ask for now; none: all is there.
+  // What to ask for now; none: all is there. As much of it comes as one blob has, then it is asked again.
   [[nodiscard]] virtual std::optional<Part> next() = 0;
   // The bytes of it in order, as they arrive; whether they are right is the reader's business.
   [[nodiscard]] virtual Status take(Bytes bytes) = 0;
@@ -92,8 +92,8 @@ class Client {
   [[nodiscard]] Result<RangeAnswer> blob(const std::string& repository, const Descriptor& blob, const std::function<Status(Bytes)>& sink);
   // What the readers ask for, up to `parallel` requests at once, half as many after each answer that the registry is busy. They are begun in
   // their order. One that fails stops all behind it; the error is that of the first that fails in this order, whichever was told first.
-  // False: the registry gives whole blobs only.
-  [[nodiscard]] Result<bool> read_parts(const std::string& repository, const Descriptor& blob, const std::vector<std::unique_ptr<PartReader>>& readers);
+  // `blobs` are one file, cut; none is empty where there are several. False: the registry gives whole blobs only.
+  [[nodiscard]] Result<bool> read_parts(const std::string& repository, std::span<const Descriptor> blobs, const std::vector<std::unique_ptr<PartReader>>& readers);
   // Which of the blobs the repository has, several asked for at once, for one that is to be written. Where `mount_from` names another repository
   // of the registry, it is asked to give the repository those that it has not, so that no byte of them is sent.
   [[nodiscard]] Result<std::vector<bool>> has_blobs(const std::string& repository, std::span<const Descriptor> blobs, const std::string& mount_from);

@@ -1,4 +1,6 @@
 // Blobs, read: one request after the other, and several at once in one thread, the caller's. spec/registry.md, section 4.
+#include <algorithm>
+
 #include "registry/net/call.h"
 #include "registry/net/client.h"
 
@@ -95,14 +97,16 @@ Result<RangeAnswer> Client::blob(const std::string& repository, const Descriptor
 // A reader's requests.
 class Client::ReadJob final : public Job {
  public:
-  ReadJob(Client& client, const std::string& repository, const Descriptor& blob, PartReader& reader)
-      : client_(client), repository_(repository), blob_(blob), reader_(reader), sink_([&reader](Bytes bytes) { return reader.take(bytes); }) {}
+  ReadJob(Client& client, const std::string& repository, std::span<const Descriptor> blobs, PartReader& reader)
+      : client_(client), repository_(repository), blobs_(blobs), reader_(reader), sink_([&reader](Bytes bytes) { return reader.take(bytes); }) {}
 
   std::optional<Call> next() override {
-    const auto part = reader_.next();
+    auto part = reader_.next();
     if (!part) return std::nullopt;
-    check_.emplace(RangeCheck{blob_, part->offset, part->length});
-    Request request = request_of(client_.url(repository_, "blobs/" + digest_text(blob_.digest)), *check_, sink_);
+    const Descriptor* blob = blobs_.data();
+    for (const Descriptor* const last = &blobs_.back(); blob != last && part->offset >= blob->size; ++blob) part->offset -= blob->size;
+    check_.emplace(RangeCheck{*blob, part->offset, std::min(part->length, blob->size - part->offset)});
+    Request request = request_of(client_.url(repository_, "blobs/" + digest_text(blob->digest)), *check_, sink_);
     return client_.call_of(std::move(request), repository_, Access::Pull);
   }
   Status heard(Result<Answer> answered) override {
@@ -117,18 +121,18 @@ class Client::ReadJob final : public Job {
  private:
   Client& client_;
   const std::string& repository_;
-  const Descriptor& blob_;
+  const std::span<const Descriptor> blobs_;
   PartReader& reader_;
   const std::function<Status(Bytes)> sink_;
   std::optional<RangeCheck> check_;
   bool gives_ranges_ = true;
 };
 
-Result<bool> Client::read_parts(const std::string& repository, const Descriptor& blob, const std::vector<std::unique_ptr<PartReader>>& readers) {
+Result<bool> Client::read_parts(const std::string& repository, std::span<const Descriptor> blobs, const std::vector<std::unique_ptr<PartReader>>& readers) {
   std::vector<std::unique_ptr<Job>> jobs;
   std::vector<const ReadJob*> reads;
   for (const auto& reader : readers) {
-    auto job = std::make_unique<ReadJob>(*this, repository, blob, *reader);
+    auto job = std::make_unique<ReadJob>(*this, repository, blobs, *reader);
     reads.push_back(job.get());
     jobs.push_back(std::move(job));
   }

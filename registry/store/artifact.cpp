@@ -4,6 +4,8 @@
 
 #include "base/cli/report.h"
 #include "base/counted.h"
+#include "registry/texts/parts.h"
+#include "signing/envelope.h"
 
 namespace mlc::registry {
 namespace {
@@ -27,21 +29,43 @@ Result<Descriptor> chosen_of_index(const Manifest& index, const Reference& refer
   return no_container(reference, "an index of " + counted(index.manifests.size(), "manifest") + ", none of which is a model's");
 }
 
-// The file itself, or an image with one uncompressed layer around it.
+// "17": how many parts the manifest says there are.
+Result<uint64_t> stated_parts(const Manifest& manifest, const Reference& reference) {
+  const auto found = manifest.annotations.find(std::string(kPartsAnnotation));
+  if (found == manifest.annotations.end()) return uint64_t{1};
+  const auto number = signing::parse_decimal(found->second);
+  if (number && *number >= 1 && *number <= kMaxParts) return *number;
+  return Status(Code::Registry, "the manifest of {} has {} '{}', 1 to {} expected", reference.text(), kPartsAnnotation, cli::printable(found->second.substr(0, 100)), kMaxParts);
+}
+
+// Their sum is a size that one blob could have. A part without bytes could not be asked for.
+Status add_blobs(std::vector<Descriptor> blobs, const Reference& reference, Artifact& out) {
+  for (const Descriptor& blob : blobs) {
+    if (blob.size == 0 && blobs.size() > 1) return no_container(reference, "one of its parts has 0 bytes");
+    if (blob.size > kMaxBlobBytes - out.bytes) return no_container(reference, "its parts have more than " + std::to_string(kMaxBlobBytes) + " bytes");
+    out.bytes += blob.size;
+  }
+  out.blobs = std::move(blobs);
+  return ok();
+}
+
+// The file itself, or its parts in their order, or an image with one uncompressed layer around it.
 Status find_layer(const Manifest& manifest, const Reference& reference, Artifact& out) {
   std::vector<Descriptor> files, tars;
+  if (manifest.artifact_type == kPolicyType && manifest.layers.size() == 1 && manifest.layers.front().media_type == kPolicyType) {
+    out.is_policy = true;
+    return add_blobs(manifest.layers, reference, out);
+  }
   for (const Descriptor& layer : manifest.layers) {
     if (layer.media_type == kModelWeightType) files.push_back(layer);
     if (layer.media_type == kImageLayerType) tars.push_back(layer);
   }
+  MLC_ASSIGN(const uint64_t expected, stated_parts(manifest, reference));
   out.is_tar = files.empty() && tars.size() == 1;
-  if (out.is_tar || files.size() == 1) {
-    out.blob = out.is_tar ? tars.front() : files.front();
-    return ok();
-  }
+  if (out.is_tar || files.size() == expected) return add_blobs(out.is_tar ? std::move(tars) : std::move(files), reference, out);
   std::string types;
   for (size_t k = 0; k < std::min<size_t>(manifest.layers.size(), 4); ++k) types += (k == 0 ? "" : " ") + cli::printable(manifest.layers[k].media_type);
-  return no_container(reference, counted(files.size(), "layer") + " of " + std::string(kModelWeightType) + ", 1 expected, or 1 of " +
+  return no_container(reference, counted(files.size(), "layer") + " of " + std::string(kModelWeightType) + ", " + std::to_string(expected) + " expected, or 1 of " +
                                      std::string(kImageLayerType) +
                                      (types.empty() ? "" : "; it has " + types));
 }
@@ -72,7 +96,7 @@ Result<Artifact> find_artifact(Client& client, const Reference& reference) {
     return Status(Code::Registry, "the manifest of {} has the root '{}', sha256: and 64 hex digits expected", reference.text(),
                   cli::printable(root.substr(0, 100)));
   out.id = annotation(out.manifest, kIdAnnotation);
-  out.version = annotation(out.manifest, kVersionAnnotation);
+  out.version = annotation(out.manifest, out.is_policy ? kPolicyVersionAnnotation : kVersionAnnotation);
   out.variants = annotation(out.manifest, kVariantsAnnotation);
   return out;
 }

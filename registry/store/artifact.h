@@ -1,8 +1,9 @@
-// A container in a registry: the manifest that a reference leads to, and where the file is in its layers.
+// A container in a registry, or a policy bundle: the manifest that a reference leads to, and which layers are the file.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "registry/net/client.h"
@@ -16,8 +17,10 @@ struct Artifact {
   FetchedManifest fetched;  // of the manifest, not of an index that led to it
   Digest named{};           // what the reference leads to: that manifest, or the index that names it
   Manifest manifest;
-  Descriptor blob;          // the layer with the file
-  bool is_tar = false;      // in which it is models/model.mlc; else it is the file
+  std::vector<Descriptor> blobs;  // the layer with the file, or those that joined in this order are it: at most kMaxParts
+  uint64_t bytes = 0;             // of all of them
+  bool is_policy = false;   // no container but a policy bundle
+  bool is_tar = false;      // one in which it is models/model.mlc
   // What the annotations say of the file; nothing vouches for them unless the reference names a digest.
   std::optional<Digest> root;
   std::string id, version, variants;
@@ -26,7 +29,7 @@ struct Artifact {
   [[nodiscard]] bool is_pinned() const { return reference.digest.has_value(); }
 };
 
-// Of an index the manifest of a ModelPack artifact is taken, or the only one. An error of code 30 where nothing of it is a container.
+// Of an index the manifest of a ModelPack artifact is taken, or the only one. An error of code 30 where nothing of it is a container or a policy bundle.
 [[nodiscard]] Result<Artifact> find_artifact(Client& client, const Reference& reference);
 
 }  // namespace mlc::registry

@@ -27,11 +27,14 @@ inline constexpr std::string_view kModelConfigType = "application/vnd.cncf.model
 inline constexpr std::string_view kModelWeightType = "application/vnd.cncf.model.weight.v1.raw";
 inline constexpr std::string_view kImageConfigType = "application/vnd.oci.image.config.v1+json";
 inline constexpr std::string_view kImageLayerType = "application/vnd.oci.image.layer.v1.tar";
+inline constexpr std::string_view kPolicyType = "application/vnd.mlc.policy.v1+json";  // artifact and layer of a policy bundle
 
 // Annotations of a manifest that say what the container is; their values are those of its own manifest.
 inline constexpr std::string_view kRootAnnotation = "mlc.root";          // "sha256:" and 64 hex digits
 inline constexpr std::string_view kIdAnnotation = "mlc.id";              // "acme/cat"
 inline constexpr std::string_view kVersionAnnotation = "mlc.version";    // decimal
+inline constexpr std::string_view kPartsAnnotation = "mlc.parts";        // how many layers the file is cut into, decimal; one where it is missing
+inline constexpr std::string_view kPolicyVersionAnnotation = "mlc.policy.version";  // of a policy bundle, decimal
 inline constexpr std::string_view kVariantsAnnotation = "mlc.variants";  // names, separated by commas, in the order of the file
 
 using Annotations = std::map<std::string, std::string>;

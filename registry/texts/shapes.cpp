@@ -1,5 +1,8 @@
 #include "registry/texts/shapes.h"
 
+#include <cstdio>
+#include <span>
+
 #include "base/cli/json_tree.h"
 
 namespace mlc::registry {
@@ -11,13 +14,15 @@ constexpr const char* kArchitectures[] = {"amd64", "arm64", "riscv64"};
 constexpr const char* kFileName = "model.mlc";
 
 // modelpack/model-spec, docs/config.md: a closed schema, so what a container needs beyond it stands in annotations.
-std::string modelpack_config(const Packed& file) {
+std::string modelpack_config(const Packed& file, std::span<const Descriptor> layers) {
   cli::Json descriptor = {{"name", file.model.model.id}, {"version", std::to_string(file.model.model.version)}};
   if (!file.model.model.title.empty()) descriptor["title"] = file.model.model.title;
   if (!file.model.model.licence.empty()) descriptor["licenses"] = cli::Json::array({file.model.model.licence});
+  cli::Json diff_ids = cli::Json::array();
+  for (const Descriptor& layer : layers) diff_ids.push_back(digest_text(layer.digest));
   const cli::Json config = {{"descriptor", std::move(descriptor)},
                             {"config", cli::Json{{"format", "mlc"}}},
-                            {"modelfs", cli::Json{{"type", "layers"}, {"diffIds", cli::Json::array({digest_text(file.digest)})}}}};
+                            {"modelfs", cli::Json{{"type", "layers"}, {"diffIds", std::move(diff_ids)}}}};
   return config.print();
 }
 
@@ -40,19 +45,38 @@ Annotations annotations_of(const Packed& file) {
           {std::string(kVariantsAnnotation), variants}};
 }
 
-}  // namespace
+// Consumers are split over which of the two names a file (modelpack/model-spec#58).
+Descriptor file_layer(const Digest& digest, uint64_t size, const std::string& name) {
+  return {std::string(kModelWeightType), digest, size, {}, {{"org.cncf.model.filepath", name}, {"org.opencontainers.image.title", name}}, {}, {}};
+}
 
-Shape modelpack_shape(const Packed& file) {
+Shape model_shape(const Packed& file, std::vector<Descriptor> layers) {
   Shape shape;
-  shape.config = modelpack_config(file);
+  shape.config = modelpack_config(file, layers);
   Manifest& manifest = shape.manifest;
   manifest.media_type = kManifestType;
   manifest.artifact_type = kModelManifestType;
   manifest.config = Descriptor{std::string(kModelConfigType), sha256(shape.config), shape.config.size(), {}, {}, {}, {}};
-  // Consumers are split over which of the two names a file (modelpack/model-spec#58).
-  manifest.layers = {{std::string(kModelWeightType), file.digest, file.size, {},
-                      {{"org.cncf.model.filepath", kFileName}, {"org.opencontainers.image.title", kFileName}}, {}, {}}};
+  manifest.layers = std::move(layers);
   manifest.annotations = annotations_of(file);
+  return shape;
+}
+
+}  // namespace
+
+Descriptor empty_config() { return {std::string(kEmptyConfigType), sha256(kEmptyConfig), kEmptyConfig.size(), {}, {}, {}, {}}; }
+
+Shape modelpack_shape(const Packed& file) { return model_shape(file, {file_layer(file.digest, file.size, kFileName)}); }
+
+Shape parts_shape(const Packed& file) {
+  std::vector<Descriptor> layers;
+  for (const PartOfFile& part : file.parts) {
+    char number[16];
+    std::snprintf(number, sizeof number, ".%03zu", layers.size());  // `cat` of all of them in the order of a shell is the file
+    layers.push_back(file_layer(part.digest, part.size, kFileName + std::string(number)));
+  }
+  Shape shape = model_shape(file, std::move(layers));
+  shape.manifest.annotations[std::string(kPartsAnnotation)] = std::to_string(file.parts.size());
   return shape;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/cli/report.h"
 #include "base/counted.h"
+#include "base/text/real.h"
 #include "base/text/shell_word.h"
 #include "runtime/cli/alone/own_container.h"
 #include "runtime/cli/isolation.h"
@@ -288,7 +289,7 @@ std::vector<FailingClause> failing_of(const OpenModel& model, uint32_t variant) 
 
 Result<uint64_t> parse_duration(const std::string& text) {
   double value = 0;
-  const auto r = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto r = real_from_chars(text.data(), text.data() + text.size(), value);
   const std::string unit(r.ptr, text.data() + text.size());
   const double scale = unit == "s" ? 1e9 : unit == "ms" ? 1e6 : unit == "us" ? 1e3 : unit == "m" ? 60e9 : 0;
   if (r.ec != std::errc() || scale == 0 || !(value >= 0) || value * scale > 1e15)
@@ -298,7 +299,7 @@ Result<uint64_t> parse_duration(const std::string& text) {
 
 Result<uint64_t> parse_size(const std::string& text) {
   double value = 0;
-  const auto r = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto r = real_from_chars(text.data(), text.data() + text.size(), value);
   const std::string unit(r.ptr, text.data() + text.size());
   const double scale = unit.empty() ? 1 : unit == "K" ? 0x1p10 : unit == "M" ? 0x1p20 : unit == "G" ? 0x1p30 : 0;
   if (r.ec != std::errc() || scale == 0 || !(value >= 0) || value * scale > 0x1p46)

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/small_float.h"
+#include "base/text/real.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/npz.h"
 
@@ -31,7 +32,7 @@ Status parse_raw(std::string_view text, InputSpec& spec) {
 bool is_number(std::string_view text) {
   if (text == "true" || text == "false") return true;
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [end, error] = real_from_chars(text.data(), text.data() + text.size(), value);
   return end == text.data() + text.size() && error == std::errc() && std::isfinite(value);
 }
 
@@ -207,7 +208,7 @@ bool set_number(std::string_view text, size_t at, HostTensor& t) {
   }
   if (is_truth) return false;
   double value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
+  real_from_chars(text.data(), text.data() + text.size(), value);
   const auto small = [&]<DType D>() {
     t.as<uint16_t>()[at] = static_cast<uint16_t>(encode_small<D>(static_cast<float>(value)));
     return std::isfinite(decode_small<D>(t.as<uint16_t>()[at]));

@@ -36,7 +36,8 @@ inline constexpr uint64_t kNewNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE
                                            CLONE_NEWPID | CLONE_NEWNET;
 inline constexpr uint64_t kThread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD;
 
-#define MLC_CALL(name) SCMP_SYS(name)
+// SCMP_SYS, but with the name as it stands here: some are macros of the C library (musl: prlimit64 is prlimit).
+#define MLC_CALL(name) (__SNR_##name)
 
 inline constexpr AllowedCall kAllowedCalls[] = {
     // Files that are open already. There is no call here that opens one.
@@ -82,6 +83,8 @@ inline constexpr AllowedCall kAllowedCalls[] = {
     {MLC_CALL(rt_sigreturn)},
     {MLC_CALL(sigaltstack)},
     {MLC_CALL(tgkill), {{{0, kWhole, kThisProcess}}}},
+    // How musl sends one to the calling thread. It names no process: only the first thread can be told from those of others.
+    {MLC_CALL(tkill), {{{0, kWhole, kThisProcess}}}},
 
     // Time and facts.
     {MLC_CALL(clock_gettime)},

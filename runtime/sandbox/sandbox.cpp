@@ -27,7 +27,7 @@ Status refused(const char* what) { return Status(Code::Resource, "{}: {}", what,
 
 // Lowers a limit, soft and hard. One that is lower already stays. `beyond`: how much the hard one is above the soft one, which is
 // told by a signal.
-Status limit(__rlimit_resource which, rlim_t value, const char* what, rlim_t beyond = 0) {
+Status limit(decltype(RLIMIT_CORE) which, rlim_t value, const char* what, rlim_t beyond = 0) {
   rlimit now{};
   if (getrlimit(which, &now) != 0) return refused(what);
   const auto at_most = [&](rlim_t v) { return now.rlim_max != RLIM_INFINITY && now.rlim_max < v ? now.rlim_max : v; };

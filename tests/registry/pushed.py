@@ -29,14 +29,15 @@ def tagged(registry, subject):
 class Pushed:
     """A registry that holds s.mlc as :2, and pulls of it into o.mlc."""
 
-    def __init__(self, t, *what, sign=True):
+    def __init__(self, t, *what, sign=True, shape="modelpack"):
+        self.shape = shape
         self.t, self.registry = t, SmallRegistry()
         self.data = sample(t, "s.mlc", *what, sign=sign)
 
     def __enter__(self):
         self.registry.__enter__()
         self.reference = f"{self.registry.host}/{REPOSITORY}:2"
-        self.pushed = self.t.json("mlpack", "push", "s.mlc", self.reference)
+        self.pushed = self.t.json("mlpack", "push", "s.mlc", self.reference, "--shape", self.shape)
         self.registry.log.clear()
         return self
 

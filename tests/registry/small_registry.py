@@ -21,6 +21,7 @@ class Request(http.server.BaseHTTPRequestHandler):
     """One request. `verb`, `path`, `query`; `body` is read at once."""
     protocol_version = "HTTP/1.1"
     wbufsize = -1  # an answer goes out as one piece
+    disable_nagle_algorithm = True  # also one that is longer than a buffer
 
     def log_message(self, *_):
         pass

@@ -29,7 +29,7 @@
 #include "packager/compile/interface_text.h"
 #include "packager/import/onnx.h"
 #include "signing/files/file.h"
-#include "targets/target.h"
+#include "targets/target_groups.h"
 
 namespace mlc::cli {
 namespace {
@@ -39,7 +39,7 @@ constexpr char kModelHelp[] = "ONNX file, a folder of Transformers with one, or 
 struct BuildFlags {
   compile::BuildOptions options;
   ModelFlags model;
-  std::vector<std::string> targets = {"all"}, golden;
+  std::vector<std::string> targets = {std::string(targets::kDefaultGroup)}, golden;
   std::string progress = "auto", tuned;
   std::vector<std::string> cubins = {"auto"};
   std::string dump_folder;
@@ -223,8 +223,8 @@ void add_build(Program& program) {
                                               flags->as_json);
   auto& o = flags->options;
   command.add_option("-o,--output", o.output_path, "the container to write").required();
-  command.add_option("--target", flags->targets, "targets, separated by commas: names of 'mlpack targets'; native, the best that this machine can run; all, of which the file gets those that gain something by their instructions (default); vulkan or cuda, all of such devices, beside those of processors")
-      .separated_by(',').shows_default("all");
+  command.add_option("--target", flags->targets, "targets and groups of 'mlpack targets', separated by commas, of which the file gets those that gain something by their instructions; native, the best that this machine can run; vulkan or cuda, all of such devices, beside those of processors")
+      .separated_by(',').shows_default(std::string(targets::kDefaultGroup));
   command.add_option("--cubin", flags->cubins, "code of CUDA that drivers need not compile, beside its text: auto, where NVIDIA's ptxas is in PATH or in /usr/local/cuda/bin; none; or for compute capabilities, 80,86,90, which needs ptxas")
       .separated_by(',').shows_default("auto");
   command.add_option("--pipeline", o.pipeline_path, "pre- and post-processing (pipeline.json)");
@@ -273,6 +273,18 @@ void add_targets(Program& program) {
       std::snprintf(line, sizeof line, "%-24s", target.name.c_str());
       report.text += line + (features.empty() ? std::string("runs everywhere, interpreted") : features) + "\n";
       report.json["targets"].push_back({{"name", target.name}, {"features", target.features}, {"vector_bytes", target.vector_bytes}});
+    }
+    report.json["groups"] = Json::array();
+    for (const targets::TargetGroup& group : targets::target_groups()) {
+      std::vector<std::string> names;
+      for (const targets::Target* target : group.targets) names.push_back(target->name);
+      std::string title(group.name);
+      if (title.size() < 24) title.resize(24, ' ');
+      std::string list;
+      for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+      const bool is_default = group.name == targets::kDefaultGroup;
+      report.text += title + std::string(group.about) + (is_default ? " (default): " : ": ") + list + "\n";
+      report.json["groups"].push_back({{"name", group.name}, {"about", group.about}, {"targets", names}, {"default", is_default}});
     }
     return finish("targets", *as_json, report);
   });

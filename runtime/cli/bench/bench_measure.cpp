@@ -85,9 +85,10 @@ Result<Measured> measure(const std::vector<Run>& runs, uint64_t warmup_ns, uint6
   Shared shared(runs.size());
   std::vector<Timed> timed(runs.size());
   {
-    std::vector<std::jthread> threads;
+    std::vector<std::thread> threads;
     for (size_t i = 1; i < runs.size(); ++i) threads.emplace_back([&, i] { run_session(runs[i], warmup_ns, duration_ns, timed[i], shared); });
     run_session(runs[0], warmup_ns, duration_ns, timed[0], shared);
+    for (std::thread& thread : threads) thread.join();
   }
   if (!shared.failure.ok()) return std::move(shared.failure);
   Measured out;

@@ -153,13 +153,14 @@ double rate_of(const std::vector<Work>& works) {
   std::latch start(static_cast<std::ptrdiff_t>(works.size()));
   std::vector<double> rates(works.size());
   {
-    std::vector<std::jthread> threads;
+    std::vector<std::thread> threads;
     const auto one = [&](size_t k) {
       start.arrive_and_wait();
       rates[k] = rate_of(works[k]);
     };
     for (size_t k = 1; k < works.size(); ++k) threads.emplace_back(one, k);
     one(0);
+    for (std::thread& thread : threads) thread.join();
   }
   double all = 0;
   for (const double rate : rates) all += rate;

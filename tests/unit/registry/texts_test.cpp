@@ -5,6 +5,7 @@
 
 #include "registry/texts/challenge.h"
 #include "registry/texts/manifest.h"
+#include "registry/texts/parts.h"
 #include "registry/texts/reference.h"
 #include "registry/texts/tar.h"
 
@@ -155,5 +156,41 @@ TEST_CASE("A file of any size is found in the tar that is made around it") {
         else if (offset < head.size()) CHECK(piece[k] == head[offset]);
       }
     }
+  }
+}
+
+TEST_CASE("A file is cut at its segments, and the parts joined are the file") {
+  CHECK(part_lengths(100, {}) == std::vector<uint64_t>{100});
+  CHECK(part_lengths(0, {}).empty());
+  const std::vector<SegmentPlace> two = {{65'536, 100'000}, {196'608, 65'536}};
+  CHECK(part_lengths(300'000, two) == std::vector<uint64_t>{65'536, 100'000, 31'072, 65'536, 37'856});
+  CHECK(part_lengths(262'144, two) == std::vector<uint64_t>{65'536, 100'000, 31'072, 65'536});  // no tail
+}
+
+TEST_CASE("There are never more than 200 parts, and large segments stay alone") {
+  std::mt19937 random(20'261'128);
+  for (const size_t segments : {99u, 100u, 150u, 1000u, 65'535u}) {
+    std::vector<SegmentPlace> places;
+    uint64_t at = 65'536;
+    for (size_t k = 0; k < segments; ++k) {
+      const uint64_t length = k == segments / 2 ? uint64_t{1} << 34 : 65'536 + random() % 1'000'000;
+      places.push_back({at, length});
+      at += (length + 65'535) / 65'536 * 65'536;
+    }
+    const std::vector<uint64_t> parts = part_lengths(at + 5000, places);
+    uint64_t sum = 0;
+    bool is_alone = false, has_empty = false;
+    for (const uint64_t part : parts) {
+      is_alone |= sum == places[segments / 2].offset && part == uint64_t{1} << 34;
+      has_empty |= part == 0;
+      sum += part;
+    }
+    CHECK(sum == at + 5000);
+    CHECK(parts.size() <= kMaxParts);
+    CHECK(is_alone);
+    CHECK_FALSE(has_empty);
+    // What is added behind moves no cut but the last ones.
+    const std::vector<uint64_t> longer = part_lengths(at + 6000, places);
+    CHECK(std::equal(parts.begin(), parts.end() - 1, longer.begin()));
   }
 }

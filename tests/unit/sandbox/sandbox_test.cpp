@@ -133,6 +133,7 @@ TEST_CASE("a confined process cannot make processes, look into them or end them"
   refused("kill the parent", [] { return kill(getppid(), SIGTERM); });
   refused("kill itself by pid", [] { return kill(getpid(), 0); });
   refused("signal a thread of the parent", [] { return syscall(SYS_tgkill, 1, 1, 0); });
+  refused("signal a thread without saying of which process", [] { return syscall(SYS_tkill, 1, 0); });
   refused("affinity of another process", [] {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -238,6 +239,8 @@ TEST_CASE("abort, faults and exit codes are told to the parent") {
   CHECK(confined([] { return 7; }).exit_code == 7);
   CHECK(confined([]() -> int { signal(SIGABRT, SIG_DFL); abort(); }).signal == SIGABRT);
   CHECK(confined([] { signal(SIGSEGV, SIG_DFL); raise(SIGSEGV); return 0; }).signal == SIGSEGV);
+  // As musl raises them.
+  CHECK(confined([] { return static_cast<int>(syscall(SYS_tkill, gettid(), SIGABRT)); }).signal == SIGABRT);
 }
 
 TEST_CASE("limits hold: memory, descriptors, CPU time, no core dumps") {

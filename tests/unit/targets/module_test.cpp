@@ -6,6 +6,7 @@
 #include "packager/loop/build.h"
 #include "schema/features.h"
 #include "targets/llvm/host.h"
+#include "targets/target_groups.h"
 #include "tests/unit/targets/native_module.h"
 #include "tests/unit/targets/random_kernel.h"
 
@@ -179,6 +180,19 @@ TEST_CASE("targets are what the registry says") {
   CHECK((native->machine == Machine::None || targets::runs_here(*native)));
   for (const Target& t : targets::all_targets())
     if (t.machine == native->machine && targets::runs_here(t)) CHECK_MESSAGE(t.features.size() <= native->features.size(), t.name << " is better than " << native->name);
+}
+
+TEST_CASE("groups are of targets that there are, and have the portable one") {
+  const Target* portable = targets::find_target("portable");
+  for (const targets::TargetGroup& group : targets::target_groups()) {
+    CHECK_MESSAGE(std::count(group.targets.begin(), group.targets.end(), portable) == 1, group.name);
+    CHECK_MESSAGE(std::count(group.targets.begin(), group.targets.end(), nullptr) == 0, group.name);
+    CHECK(targets::find_target(group.name) == nullptr);
+    CHECK(targets::find_target_group(group.name) == &group);
+  }
+  CHECK(targets::find_target_group("all")->targets.size() == targets::all_targets().size());
+  CHECK(targets::find_target_group(targets::kDefaultGroup)->targets.size() < targets::all_targets().size());
+  CHECK(targets::find_target_group("each") == nullptr);
 }
 
 TEST_CASE("faults, bounds and early returns of native code") {
