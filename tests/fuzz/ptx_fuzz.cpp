@@ -1,4 +1,4 @@
-// libs: mlc_targets
+// libs: mlc_targets mlc_loop mlc_ir mlc_schema mlc_base
 // Any text: refused with a message, or an image whose every instruction is in the table, names registers, parameters and places
 // that there are, and ends.
 #include <cstdint>
