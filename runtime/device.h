@@ -91,8 +91,8 @@ class Recorder {
   virtual Status launch(const Module& module, const Launch& launch) = 0;
   // Of equal lengths. Ranges that overlap are equal.
   virtual void copy(const Range& to, const Range& from) = 0;
-  // Up to three bytes behind the range may be filled as well.
-  virtual void fill(const Range& to, uint8_t byte) = 0;
+  // Zeros; up to three bytes behind the range as well.
+  virtual void clear(const Range& range) = 0;
   // What follows sees what all before it wrote.
   virtual void barrier() = 0;
   // Behind it the host sees what was written to memory that it reads. Once.

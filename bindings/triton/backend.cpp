@@ -5,6 +5,7 @@
 
 #include "bindings/triton/model.h"
 #include "bindings/triton/requests.h"
+#include "bindings/triton/sequences.h"
 #include "bindings/triton/triton_api.h"
 
 namespace {
@@ -17,6 +18,7 @@ namespace triton = mlc::triton;
 struct Instance {
   const triton::Model* model = nullptr;
   triton::SessionHandle session;
+  std::unique_ptr<triton::Sequences> sequences;  // of the session
 };
 
 void log(int level, const std::string& text) { TRITONSERVER_ErrorDelete(TRITONSERVER_LogMessage(level, __FILE__, __LINE__, ("mlc: " + text).c_str())); }
@@ -60,11 +62,11 @@ Result<std::string> config_of(TRITONBACKEND_Model* model) {
   return text;
 }
 
-Status complete_config(TRITONBACKEND_Model* model, const triton::Model& opened, const std::string& config) {
+Status complete_config(TRITONBACKEND_Model* model, triton::Model& opened, const std::string& config) {
   bool is_wanted = false;
   MLC_RETURN_IF_ERROR(triton::from_triton(TRITONBACKEND_ModelAutoCompleteConfig(model, &is_wanted)));
   if (!is_wanted) return mlc::ok();
-  MLC_ASSIGN(const std::string completed, opened.completed(config));
+  MLC_ASSIGN(const std::string completed, opened.complete(config));
   if (completed.empty()) return mlc::ok();
   TRITONSERVER_Message* message = nullptr;
   MLC_RETURN_IF_ERROR(triton::from_triton(TRITONSERVER_MessageNewFromSerializedJson(&message, completed.data(), completed.size())));
@@ -100,6 +102,7 @@ Status begin_instance(TRITONBACKEND_ModelInstance* instance) {
   auto made = std::make_unique<Instance>();
   made->model = static_cast<const triton::Model*>(state);
   MLC_ASSIGN(made->session, made->model->session());
+  made->sequences = std::make_unique<triton::Sequences>(made->session.get(), made->model->most_sequences());
   MlcSessionInfo info = {};
   info.size = sizeof info;
   triton::api().session_info(made->session.get(), &info);
@@ -117,7 +120,7 @@ void execute_one(TRITONBACKEND_ModelInstance* instance, Instance& state, TRITONB
   TRITONBACKEND_Response* response = nullptr;
   TRITONSERVER_Error* error = TRITONBACKEND_ResponseNew(&response, request);
   const bool has_response = error == nullptr;
-  if (has_response) error = guarded([&] { return triton::answer(*state.model, state.session.get(), request, response, moments); });
+  if (has_response) error = guarded([&] { return triton::answer(*state.model, state.session.get(), *state.sequences, request, response, moments); });
   const bool is_good = error == nullptr;
   if (has_response) TRITONSERVER_ErrorDelete(TRITONBACKEND_ResponseSend(response, kTritonResponseFinal, error));
   else log(kTritonLogWarning, TRITONSERVER_ErrorMessage(error));

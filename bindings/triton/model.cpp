@@ -31,6 +31,12 @@ Status check_trust(std::string_view value, const char* what) {
   return Status(Code::Usage, "{}: '{}' found, strict, portable or any expected", what, value);
 }
 
+Status read_number(std::string_view text, const char* key, uint32_t least, uint32_t& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error == std::errc() && end == text.data() + text.size() && out >= least && out <= 65536) return ok();
+  return Status(Code::Usage, "parameter {}: '{}' found, a number of {} to 65536 expected", key, text, least);
+}
+
 // {"parameters":{"threads":{"string_value":"4"}}}
 Result<Parameters> read_parameters(const JsonValue& config) {
   Parameters out;
@@ -45,13 +51,9 @@ Result<Parameters> read_parameters(const JsonValue& config) {
     else if (key == "devices") out.devices = text;
     else if (key == "program") out.program = text;
     else if (key == "pipeline") out.pipeline = text;
-    else if (key == "threads") {
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.threads);
-      if (error != std::errc() || end != text.data() + text.size() || out.threads > 65536)
-        return Status(Code::Usage, "parameter threads: '{}' found, a number of 0 to 65536 expected", text);
-    } else {
-      return Status(Code::Usage, "parameter '{}' is not known; trust, variant, devices, threads, program and pipeline are", key);
-    }
+    else if (key == "threads") MLC_RETURN_IF_ERROR(read_number(text, "threads", 0, out.threads));
+    else if (key == "sequences") MLC_RETURN_IF_ERROR(read_number(text, "sequences", 1, out.sequences));
+    else return Status(Code::Usage, "parameter '{}' is not known; trust, variant, devices, threads, sequences, program and pipeline are", key);
   }
   if (!out.program.empty() && !out.pipeline.empty())
     return Status(Code::Usage, "parameters program '{}' and pipeline '{}' found, one of the two expected: a pipeline says which program it runs", out.program, out.pipeline);
@@ -105,6 +107,14 @@ Result<MlcModel*> open_file(const Host& host, const Parameters& wishes, const st
     return refused;
   }
   return model;
+}
+
+constexpr uint32_t kSequencesInTurn = 1024;  // of a strategy that lets sequences alternate
+constexpr const char* kSchedulers[] = {"sequence_batching", "dynamic_batching", "ensemble_scheduling"};  // a configuration has at most one
+
+int64_t rows_of(const JsonValue& config) {
+  const JsonValue* const rows = config.find("max_batch_size");
+  return rows == nullptr ? 0 : rows->as_i64().value_or(0);
 }
 
 Result<JsonDocument> parse_config(const std::string& text) { return parse_json(text, "the configuration", kConfigLimits); }
@@ -171,7 +181,22 @@ Result<std::unique_ptr<Model>> Model::open(const Host& host, const std::string& 
   out->model_.reset(model);
   MLC_RETURN_IF_ERROR(out->read_ports());
   MLC_RETURN_IF_ERROR(out->check_config(config));
+  out->read_sequences(document.root());
   return out;
+}
+
+// A strategy `direct`, which is also what `complete` writes, has a slot for each row, and a slot one sequence until it ends or Triton gives it up: what
+// else has a state is of no use any more.
+void Model::read_sequences(const JsonValue& config) {
+  const JsonValue* const batcher = config.find("sequence_batching");
+  has_sequences_ = batcher != nullptr;
+  const bool is_direct = batcher == nullptr || batcher->find("oldest") == nullptr;
+  most_sequences_ = is_direct ? static_cast<uint32_t>(std::clamp<int64_t>(rows_of(config), 1, 65536)) : kSequencesInTurn;
+  if (parameters_.sequences > 0) most_sequences_ = parameters_.sequences;
+  const JsonValue* const controls = batcher == nullptr ? nullptr : batcher->find("control_input");
+  if (controls == nullptr) return;
+  for (const JsonValue& one : controls->items())
+    if (const JsonValue* const input = one.find("name")) controls_.emplace_back(input->text());
 }
 
 Status Model::choose_program() {
@@ -207,6 +232,7 @@ Status Model::read_ports() {
   MlcProgram program = {};
   program.size = sizeof program;
   api().program(model_.get(), program_index_, &program);
+  num_states_ = program.num_states;
   for (const bool is_output : {false, true}) {
     std::vector<Port>& ports = is_output ? outputs_ : inputs_;
     for (uint32_t i = 0; i < (is_output ? program.num_outputs : program.num_inputs); ++i) {
@@ -243,33 +269,57 @@ Status Model::check_config(const std::string& config) const {
   return ok();
 }
 
-Result<std::string> Model::completed(const std::string& config) const {
+std::string Model::ports_text(bool is_output, bool has_rows) const {
+  cli::Json ports = cli::Json::array();
+  for (const Port& port : is_output ? outputs_ : inputs_) {
+    cli::Json one = {{"name", port.name}, {"data_type", pair_of(port.dtype)->name}};
+    cli::Json dims = cli::Json::array();
+    // Triton's rows are the first axis, and not among dims; it knows no axis of 0, and no array without axes (requests.cpp).
+    for (size_t axis = has_rows ? 1 : 0; axis < port.extents.size(); ++axis) dims.push_back(port.extents[axis] > 0 ? port.extents[axis] : int64_t{-1});
+    if (dims.empty() && has_rows) one["reshape"] = cli::Json{{"shape", cli::Json::array()}};
+    if (dims.empty()) dims.push_back(1);
+    one["dims"] = std::move(dims);
+    ports.push_back(std::move(one));
+  }
+  return ports.print();
+}
+
+std::string Model::sequences_text() {
+  struct Control { const char *name, *kind; };
+  constexpr Control kControls[] = {{"START", "CONTROL_SEQUENCE_START"}, {"END", "CONTROL_SEQUENCE_END"}, {"READY", "CONTROL_SEQUENCE_READY"}, {"CORRID", "CONTROL_SEQUENCE_CORRID"}};
+  cli::Json controls = cli::Json::array();
+  for (const Control& control : kControls) {
+    std::string name = control.name;
+    while (std::any_of(inputs_.begin(), inputs_.end(), [&](const Port& port) { return port.name == name; })) name += '_';
+    cli::Json one = {{"kind", control.kind}};
+    if (std::string_view(control.kind) == "CONTROL_SEQUENCE_CORRID") one["data_type"] = "TYPE_UINT64";
+    else one["int32_false_true"] = cli::Json::array({0, 1});
+    controls.push_back(cli::Json{{"name", name}, {"control", cli::Json::array({std::move(one)})}});
+    controls_.push_back(std::move(name));
+  }
+  // Triton's own patience is a second, which the pauses of a speaker are longer than.
+  const cli::Json text = {{"direct", cli::Json::object()}, {"max_sequence_idle_microseconds", 10'000'000}, {"control_input", std::move(controls)}};
+  return text.print();
+}
+
+Result<std::string> Model::complete(const std::string& config) {
   MLC_ASSIGN(const JsonDocument document, parse_config(config));
   std::string out = config;
-  bool is_changed = false;
+  const bool has_rows = rows_of(document.root()) > 0;
   for (const bool is_output : {false, true}) {
     const std::string key = is_output ? "output" : "input";
     const JsonValue* const list = document.root().find(key);
     const std::string empty = "\"" + key + "\":[]";
     const size_t at = out.find(empty);
     if ((list != nullptr && list->size() > 0) || at == std::string::npos) continue;
-    cli::Json ports = cli::Json::array();
-    for (const Port& port : is_output ? outputs_ : inputs_) {
-      cli::Json one = {{"name", port.name}, {"data_type", pair_of(port.dtype)->name}};
-      cli::Json dims = cli::Json::array();
-      // Triton's rows are the first axis, and not among dims; it knows no axis of 0, and no array without axes (requests.cpp).
-      const JsonValue* const rows = document.root().find("max_batch_size");
-      const size_t first = rows != nullptr && rows->as_i64().value_or(0) > 0 ? 1 : 0;
-      for (size_t axis = first; axis < port.extents.size(); ++axis) dims.push_back(port.extents[axis] > 0 ? port.extents[axis] : int64_t{-1});
-      if (dims.empty() && first > 0) one["reshape"] = cli::Json{{"shape", cli::Json::array()}};
-      if (dims.empty()) dims.push_back(1);
-      one["dims"] = std::move(dims);
-      ports.push_back(std::move(one));
-    }
-    out.replace(at, empty.size(), "\"" + key + "\":" + ports.print());
-    is_changed = true;
+    out.replace(at, empty.size(), "\"" + key + "\":" + ports_text(is_output, has_rows));
   }
-  return is_changed ? out : std::string();
+  const bool is_scheduled = std::any_of(std::begin(kSchedulers), std::end(kSchedulers), [&](const char* key) { return document.root().find(key) != nullptr; });
+  if (num_states_ > 0 && !is_scheduled) {
+    out.insert(out.rfind('}'), ",\"sequence_batching\":" + sequences_text());
+    has_sequences_ = true;
+  }
+  return out == config ? std::string() : out;
 }
 
 Result<SessionHandle> Model::session() const {

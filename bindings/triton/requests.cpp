@@ -135,6 +135,37 @@ Status run_program(const Model& model, MlcSession* session, const std::vector<Ml
   return status_of(code, error);
 }
 
+Result<SequenceTurn> turn_of(TRITONBACKEND_Request* request) {
+  uint32_t flags = 0;
+  uint64_t number = 0;
+  MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_RequestFlags(request, &flags)));
+  SequenceTurn out{{}, (flags & kTritonSequenceStart) != 0, (flags & kTritonSequenceEnd) != 0};
+  if (from_triton(TRITONBACKEND_RequestCorrelationId(request, &number)).ok()) {
+    if (number != 0) out.id = std::to_string(number);
+    return out;
+  }
+  const char* text = nullptr;
+  MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_RequestCorrelationIdString(request, &text)));
+  if (text != nullptr && text[0] != '\0') out.id = "'" + std::string(text) + "'";
+  return out;
+}
+
+// The arrays of a request, without what Triton's batcher of sequences adds.
+Status read_inputs(const Model& model, TRITONBACKEND_Request* request, std::vector<MlcTensor>& inputs, std::deque<Given>& given) {
+  uint32_t count = 0;
+  MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_RequestInputCount(request, &count)));
+  for (uint32_t i = 0; i < count; ++i) {
+    TRITONBACKEND_Input* input = nullptr;
+    MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_RequestInputByIndex(request, i, &input)));
+    const char* name = nullptr;
+    MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_InputProperties(input, &name, nullptr, nullptr, nullptr, nullptr, nullptr)));
+    if (model.is_control(name)) continue;
+    MLC_ASSIGN(const MlcTensor tensor, tensor_of(model, input, given.emplace_back()));
+    inputs.push_back(tensor);
+  }
+  return ok();
+}
+
 }  // namespace
 
 Status from_triton(TRITONSERVER_Error* error) {
@@ -159,30 +190,28 @@ TRITONSERVER_Error* to_triton(const Status& status) {
 
 uint64_t now_ns() { return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count()); }
 
-Status answer(const Model& model, MlcSession* session, TRITONBACKEND_Request* request, TRITONBACKEND_Response* response, Moments& moments) {
+Status answer(const Model& model, MlcSession* session, Sequences& sequences, TRITONBACKEND_Request* request, TRITONBACKEND_Response* response, Moments& moments) {
   bool is_cancelled = false;
   MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_RequestIsCancelled(request, &is_cancelled)));
   if (is_cancelled) return Status(Code::Cancelled, "the request was cancelled");
-  uint32_t count = 0;
-  MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_RequestInputCount(request, &count)));
+  MLC_ASSIGN(SequenceTurn turn, turn_of(request));
+  if (!model.has_sequences()) turn = {};
+  else if (turn.id.empty()) return ok();  // what Triton puts into an empty slot; it refuses requests of no sequence
   std::vector<MlcTensor> inputs;
   std::deque<Given> given;
-  for (uint32_t i = 0; i < count; ++i) {
-    TRITONBACKEND_Input* input = nullptr;
-    MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_RequestInputByIndex(request, i, &input)));
-    MLC_ASSIGN(const MlcTensor tensor, tensor_of(model, input, given.emplace_back()));
-    inputs.push_back(tensor);
-  }
-  MlcError* error = nullptr;
+  MLC_RETURN_IF_ERROR(read_inputs(model, request, inputs, given));
   moments.compute_begin = now_ns();
-  MLC_RETURN_IF_ERROR(status_of(api().state_reset(session, &error), error));
+  MLC_RETURN_IF_ERROR(sequences.enter(turn));
   std::vector<MlcTensor> arrays;
   PipelineRun pipeline;
   const Status ran = model.pipeline() == nullptr ? run_program(model, session, inputs, arrays) : pipeline.run(model, session, inputs);
   moments.compute_end = now_ns();
+  const Status left = sequences.leave(turn, ran);
   MLC_RETURN_IF_ERROR(ran);
+  MLC_RETURN_IF_ERROR(left);
   const std::span<const MlcTensor> outputs = model.pipeline() == nullptr ? std::span<const MlcTensor>(arrays) : pipeline.outputs();
 
+  uint32_t count = 0;
   MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_RequestOutputCount(request, &count)));
   for (uint32_t i = 0; i < count; ++i) {
     const char* name = nullptr;

@@ -30,6 +30,7 @@ enum : int {
   kTritonInvalid = 0, kTritonBool = 1, kTritonU8 = 2, kTritonU16 = 3, kTritonU32 = 4, kTritonU64 = 5, kTritonI8 = 6, kTritonI16 = 7, kTritonI32 = 8,
   kTritonI64 = 9, kTritonF16 = 10, kTritonF32 = 11, kTritonF64 = 12, kTritonBytes = 13, kTritonBf16 = 14
 };
+inline constexpr uint32_t kTritonSequenceStart = 1, kTritonSequenceEnd = 2;  // flags of a request
 inline constexpr uint32_t kTritonReleaseAll = 1, kTritonResponseFinal = 1, kTritonApiMajor = 1, kTritonApiMinor = 10;
 
 // An error belongs to who gets it, but for those that an entry point returns, which belong to Triton. Null: it went well.
@@ -69,6 +70,10 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInstanceReportBatchStatistics(TRITONBACKE
                                                                       uint64_t compute_end, uint64_t end);
 
 TRITONSERVER_Error* TRITONBACKEND_RequestIsCancelled(TRITONBACKEND_Request* request, bool* is_cancelled);
+TRITONSERVER_Error* TRITONBACKEND_RequestFlags(TRITONBACKEND_Request* request, uint32_t* flags);
+// 0 or empty: of no sequence. Each is an error for ids of the other kind.
+TRITONSERVER_Error* TRITONBACKEND_RequestCorrelationId(TRITONBACKEND_Request* request, uint64_t* id);
+TRITONSERVER_Error* TRITONBACKEND_RequestCorrelationIdString(TRITONBACKEND_Request* request, const char** id);
 TRITONSERVER_Error* TRITONBACKEND_RequestInputCount(TRITONBACKEND_Request* request, uint32_t* count);
 TRITONSERVER_Error* TRITONBACKEND_RequestInputByIndex(TRITONBACKEND_Request* request, uint32_t index, TRITONBACKEND_Input** input);
 TRITONSERVER_Error* TRITONBACKEND_RequestOutputCount(TRITONBACKEND_Request* request, uint32_t* count);

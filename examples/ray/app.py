@@ -5,7 +5,9 @@
     curl --data-binary @photo_3.jpg http://127.0.0.1:8000/
 """
 import asyncio
+import base64
 import dataclasses
+import json
 
 import mlrt
 import numpy
@@ -33,15 +35,49 @@ def as_json(value):
     return value
 
 
+class WrongBody(Exception):
+    """Says what a body has, and what is expected of it."""
+
+
+def from_json(name, value, takes, port):
+    """What JSON has as what the input takes. Never a str for a file: that would be a path on this node."""
+    try:
+        if "text/plain" in getattr(takes, "accept", ()):
+            return value if isinstance(value, str) else [str(one) for one in value]
+        if hasattr(takes, "accept") and not takes.is_array:
+            return base64.b64decode(value, validate=True)
+        return numpy.asarray(value, port.numpy_dtype if port else None)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise WrongBody(f"input '{name}': {error}") from None
+
+
+def inputs_of(body, model):
+    """The body for a pipeline with one input, else an object of JSON that has all inputs by name."""
+    takes = model.pipeline_inputs or model.inputs
+    if model.pipeline_inputs and len(takes) == 1:
+        return dict.fromkeys(takes, body)
+    expected = f"an object of JSON with {', '.join(takes)} expected: arrays as lists, texts, other files in base64"
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise WrongBody(f"the body is no JSON ({error}); {expected}") from None
+    if not isinstance(given, dict):
+        raise WrongBody(f"the body is a {type(given).__name__} of JSON; {expected}")
+    if set(given) != set(takes):
+        raise WrongBody(f"the body has {', '.join(given) or 'no inputs'}; {expected}")
+    return {name: from_json(name, value, takes[name], model.inputs.get(name)) for name, value in given.items()}
+
+
 @serve.deployment
 class Model:
     def __init__(self, path, threads):
         self.model = mlrt.open(path, require="native", pool=mlrt.ThreadPool(threads))
-        self.input, = self.model.pipeline_inputs  # one file is what a body has
 
     async def run(self, body):
         try:
-            return 200, as_json(await self.model.run_async({self.input: body}))
+            return 200, as_json(await self.model.run_async(inputs_of(body, self.model)))
+        except WrongBody as error:
+            return 400, {"error": str(error), "facts": [], "help": "README.md of examples/ray"}
         except FAULTS_OF_THE_REQUEST as error:
             return 400, {"error": error.message, "facts": list(error.facts), "help": error.help}
 

@@ -36,8 +36,8 @@ Status CudaRecording::play(Handle stream) const {
       if (Status s = launch(*d, stream); !s.ok()) return std::move(s).note("kernel '{}'", d->kernel.entry->name);
     } else if (const auto* copy = std::get_if<Copy>(&c)) {
       MLC_RETURN_IF_ERROR(context_.check(call.MemcpyAsync(copy->to, copy->from, copy->bytes, stream), "cuMemcpyAsync"));
-    } else if (const auto* fill = std::get_if<Fill>(&c)) {
-      MLC_RETURN_IF_ERROR(context_.check(call.MemsetD8Async(fill->to, fill->byte, fill->bytes, stream), "cuMemsetD8Async"));
+    } else if (const auto* clear = std::get_if<Clear>(&c)) {
+      MLC_RETURN_IF_ERROR(context_.check(call.MemsetD8Async(clear->to, 0, clear->bytes, stream), "cuMemsetD8Async"));
     }
   }
   if (!faults_) return ok();
@@ -94,8 +94,8 @@ void CudaRecorder::copy(const device::Range& to, const device::Range& from) {
   if (!device::is_no_copy(to, from)) out_->commands_.push_back(CudaRecording::Copy{address_of(to), address_of(from), to.length});
 }
 
-void CudaRecorder::fill(const device::Range& to, uint8_t byte) {
-  if (to.length > 0) out_->commands_.push_back(CudaRecording::Fill{address_of(to), to.length, byte});
+void CudaRecorder::clear(const device::Range& range) {
+  if (range.length > 0) out_->commands_.push_back(CudaRecording::Clear{address_of(range), range.length});
 }
 
 Result<std::unique_ptr<device::Recording>> CudaRecorder::finish() {

@@ -34,16 +34,15 @@ class CudaRecording final : public device::Recording {
     DevicePtr to = 0, from = 0;
     uint64_t bytes = 0;
   };
-  struct Fill {
+  struct Clear {
     DevicePtr to = 0;
     uint64_t bytes = 0;
-    uint8_t byte = 0;
   };
   Status play(Handle stream) const;
   Status launch(const Dispatch& dispatch, Handle stream) const;
 
   Context& context_;
-  std::vector<std::variant<Dispatch, Copy, Fill>> commands_;
+  std::vector<std::variant<Dispatch, Copy, Clear>> commands_;
   std::vector<uint64_t> arguments_;
   Graph graph_;
   bool was_played_ = false, stays_plain_ = false;
@@ -56,7 +55,7 @@ class CudaRecorder final : public device::Recorder {
 
   Status launch(const device::Module& module, const device::Launch& launch) override;
   void copy(const device::Range& to, const device::Range& from) override;
-  void fill(const device::Range& to, uint8_t byte) override;
+  void clear(const device::Range& range) override;
   void barrier() override {}
   Result<std::unique_ptr<device::Recording>> finish() override;
 

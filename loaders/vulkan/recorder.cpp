@@ -75,8 +75,8 @@ void VulkanRecorder::copy(const device::Range& to, const device::Range& from) {
   if (!device::is_no_copy(to, from)) commands_.push_back(Copy{to, from});
 }
 
-void VulkanRecorder::fill(const device::Range& to, uint8_t byte) {
-  if (to.length > 0) commands_.push_back(Fill{{to.memory, to.offset, (to.length + 3) / 4 * 4}, byte * 0x01010101u});
+void VulkanRecorder::clear(const device::Range& range) {
+  if (range.length > 0) commands_.push_back(Clear{{range.memory, range.offset, (range.length + 3) / 4 * 4}});
 }
 
 Result<std::unique_ptr<device::Recording>> VulkanRecorder::finish() {
@@ -189,8 +189,8 @@ Status VulkanRecorder::make_commands(VulkanRecording& out) {
     } else if (const auto* copy = std::get_if<Copy>(&c)) {
       const BufferCopy region{copy->from.offset, copy->to.offset, copy->to.length};
       call.CmdCopyBuffer(out.commands_, memory_of(copy->from).buffer(), memory_of(copy->to).buffer(), 1, &region);
-    } else if (const auto* fill = std::get_if<Fill>(&c)) {
-      call.CmdFillBuffer(out.commands_, memory_of(fill->to).buffer(), fill->to.offset, fill->to.length, fill->word);
+    } else if (const auto* clear = std::get_if<Clear>(&c)) {
+      call.CmdFillBuffer(out.commands_, memory_of(clear->range).buffer(), clear->range.offset, clear->range.length, 0);
     } else {
       record_barrier(out.commands_);
     }

@@ -36,7 +36,7 @@ class VulkanRecorder final : public device::Recorder {
 
   Status launch(const device::Module& module, const device::Launch& launch) override;
   void copy(const device::Range& to, const device::Range& from) override;
-  void fill(const device::Range& to, uint8_t byte) override;
+  void clear(const device::Range& range) override;
   void barrier() override { commands_.push_back(Barrier{}); }
   Result<std::unique_ptr<device::Recording>> finish() override;
 
@@ -52,9 +52,8 @@ class VulkanRecorder final : public device::Recorder {
   struct Copy {
     device::Range to, from;
   };
-  struct Fill {
-    device::Range to;
-    uint32_t word = 0;
+  struct Clear {
+    device::Range range;  // of whole words
   };
   struct Barrier {};
 
@@ -67,7 +66,7 @@ class VulkanRecorder final : public device::Recorder {
   void record_barrier(CommandBuffer commands) const;
 
   Context& context_;
-  std::vector<std::variant<Dispatch, Copy, Fill, Barrier>> commands_;
+  std::vector<std::variant<Dispatch, Copy, Clear, Barrier>> commands_;
   std::vector<device::Range> ranges_;
   std::vector<std::byte> scalars_;  // of kernels with many, each at a multiple of 256
 };

@@ -48,7 +48,7 @@ class Encoder {
       const auto operands = out_.CreateVector(i.buffers);
       const auto turns = i.turns ? fbp::CreateTurns(out_, i.turns->turns, i.turns->scalar, i.turns->parts, i.turns->part_scalar) : 0;
       body.push_back(fbp::CreateInstr(out_, static_cast<fbp::InstrOp>(i.op), i.kernel, operands, scalars, i.tiles, written_cuts, i.work, i.after,
-                                      i.fill, name, i.scratch, i.operations, i.read, i.written, i.of_bytes, i.steps, turns));
+                                      name, i.scratch, i.operations, i.read, i.written, i.of_bytes, i.steps, turns));
     }
     const auto written_steps = out_.CreateVector(steps(f));
     const auto instructions = out_.CreateVector(body);

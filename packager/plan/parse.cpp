@@ -114,7 +114,7 @@ class Parser {
     if (in_.is("%") || in_.is("-")) return step();
     for (uint8_t op = 1; op <= kLastStepOp; ++op)
       if (in_.is(kStepWords[op])) return step();
-    for (const auto& [word, op] : {std::pair{"launch", InstrOp::Launch}, {"copy", InstrOp::Copy}, {"fill", InstrOp::Fill}})
+    for (const auto& [word, op] : {std::pair{"launch", InstrOp::Launch}, std::pair{"copy", InstrOp::Copy}})
       if (in_.accept(word)) return launch(op);
     return in_.error("unexpected '" + in_.peek().text + "'");
   }
@@ -273,7 +273,6 @@ class Parser {
       i.of_bytes = in_.accept("of_bytes");
       if (in_.accept("steps")) MLC_RETURN_IF_ERROR(symbol(i.steps));
     }
-    if (op == InstrOp::Fill) MLC_RETURN_IF_ERROR(number(i.fill));
     i.after = static_cast<uint32_t>(f_.body.size() - 1);
     if (in_.accept("after")) MLC_RETURN_IF_ERROR(number(i.after));
     return in_.peek().kind == Lexer::Token::String ? string(i.name) : ok();

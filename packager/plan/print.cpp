@@ -169,8 +169,7 @@ class Printer {
       if (i.of_bytes) out_ += " of_bytes";
       optional("steps", i.steps);
     } else {
-      out_ += std::string(i.op == InstrOp::Copy ? "  copy (" : "  fill (") + joined(i.buffers, buffer) + ")";
-      if (i.op == InstrOp::Fill) out_ += " " + std::to_string(i.fill);
+      out_ += "  copy (" + joined(i.buffers, buffer) + ")";
     }
     if (i.after < number) out_ += " after " + std::to_string(i.after);
     if (!i.name.empty()) out_ += " " + quoted(i.name);

@@ -17,7 +17,7 @@
 //     launch 3 (#0, #1) () tiles $0 operations $2 read $2 written $1 of_bytes "MatMul_1"  ; figures for profiles
 //     launch 4 (#0, #1) () tiles $0 steps $2 "ReduceSum_2"  ; of a device: turns of the loops of a lane
 //     copy (#3, #2)
-//     fill (#2) 127 after 1              ; of the instructions before it only the first must be done
+//     copy (#2, #1) after 1              ; of the instructions before it only the first must be done
 //   }
 //
 // Derived constants are told in front of the functions: which function computes them, and the bytes of each. Buffers name them by number.

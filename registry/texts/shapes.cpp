@@ -9,7 +9,7 @@ namespace mlc::registry {
 namespace {
 
 constexpr const char* kImageOs = "linux";
-constexpr const char* kArchitectures[] = {"amd64", "arm64", "riscv64"};
+constexpr const char* kArchitectures[] = {"amd64", "arm64", "riscv64", "loong64"};
 // One name for every container: names of local files are not published, and no reader takes a path from here.
 constexpr const char* kFileName = "model.mlc";
 

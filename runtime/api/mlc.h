@@ -261,6 +261,7 @@ typedef struct MlcProgram {
   const char* name;
   int32_t is_default;
   uint32_t num_inputs, num_outputs;
+  uint32_t num_states;             /* arrays that it keeps between the runs of a session */
 } MlcProgram;
 
 typedef struct MlcPort {

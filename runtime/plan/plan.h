@@ -31,8 +31,8 @@ enum class SymbolOp : uint8_t {
 inline constexpr uint8_t kLastSymbolOp = static_cast<uint8_t>(SymbolOp::InputElement);
 enum class BufferKind : uint8_t { None = 0, Input, Output, Constant, Arena, State, Derived, OutputPart };
 inline constexpr uint8_t kLastBufferKind = static_cast<uint8_t>(BufferKind::OutputPart);
-enum class InstrOp : uint8_t { None = 0, Launch, Copy, Fill };
-inline constexpr uint8_t kLastInstrOp = static_cast<uint8_t>(InstrOp::Fill);
+enum class InstrOp : uint8_t { None = 0, Launch, Copy };
+inline constexpr uint8_t kLastInstrOp = static_cast<uint8_t>(InstrOp::Copy);
 
 inline constexpr uint32_t kNoValue = UINT32_MAX;  // an operand that is absent, a result without a consumer
 inline constexpr uint32_t kMaxCallDepth = 64;     // functions that stand in each other
@@ -102,7 +102,6 @@ struct Instr {
   bool of_bytes = false;        // mostly products of 8 bits
   Symbol steps = kNoSymbol;     // of a device: turns that the loops of a lane make at most; kNoSymbol: any number
   uint32_t after = 0;           // no part of it begins before the first so many instructions are done; at most its own number
-  uint8_t fill = 0;
   std::string name;
 };
 

@@ -53,6 +53,8 @@ inline constexpr AllowedCall kAllowedCalls[] = {
     // How glibc asks for the state of an open file. The path in memory cannot be looked at here: what is behind one can be
     // asked for (size, owner, times), never its contents.
     {MLC_CALL(newfstatat), {{{3, kWhole, AT_EMPTY_PATH}}}},
+    // How both C libraries do on LoongArch, where kernels before 6.11 have neither of the two.
+    {MLC_CALL(statx), {{{2, ~uint64_t{AT_NO_AUTOMOUNT}, AT_EMPTY_PATH}}}},
     {MLC_CALL(fcntl), {{{1, kWhole, F_GETFL}}}},
     {MLC_CALL(fcntl), {{{1, kWhole, F_GETFD}}}},
     {MLC_CALL(ioctl), {{{1, kWhole, TCGETS}}}},  // is standard output a terminal?

@@ -230,34 +230,31 @@ enum InstrOp : uint8_t {
   InstrOp_None = 0,
   InstrOp_Launch = 1,
   InstrOp_Copy = 2,
-  InstrOp_Fill = 3,
   InstrOp_MIN = InstrOp_None,
-  InstrOp_MAX = InstrOp_Fill
+  InstrOp_MAX = InstrOp_Copy
 };
 
-inline const InstrOp (&EnumValuesInstrOp())[4] {
+inline const InstrOp (&EnumValuesInstrOp())[3] {
   static const InstrOp values[] = {
     InstrOp_None,
     InstrOp_Launch,
-    InstrOp_Copy,
-    InstrOp_Fill
+    InstrOp_Copy
   };
   return values;
 }
 
 inline const char * const *EnumNamesInstrOp() {
-  static const char * const names[5] = {
+  static const char * const names[4] = {
     "None",
     "Launch",
     "Copy",
-    "Fill",
     nullptr
   };
   return names;
 }
 
 inline const char *EnumNameInstrOp(InstrOp e) {
-  if (flatbuffers::IsOutRange(e, InstrOp_None, InstrOp_Fill)) return "";
+  if (flatbuffers::IsOutRange(e, InstrOp_None, InstrOp_Copy)) return "";
   const size_t index = static_cast<size_t>(e);
   return EnumNamesInstrOp()[index];
 }
@@ -759,7 +756,6 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_CUT = 14,
     VT_WORK = 16,
     VT_AFTER = 18,
-    VT_IMM = 20,
     VT_NAME = 22,
     VT_SCRATCH = 24,
     VT_OPERATIONS = 26,
@@ -792,9 +788,6 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   }
   uint32_t after() const {
     return GetField<uint32_t>(VT_AFTER, 4294967295);
-  }
-  int64_t imm() const {
-    return GetField<int64_t>(VT_IMM, 0);
   }
   const flatbuffers::String *name() const {
     return GetPointer<const flatbuffers::String *>(VT_NAME);
@@ -834,7 +827,6 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            verifier.VerifyVectorOfTables(cut()) &&
            VerifyField<uint32_t>(verifier, VT_WORK, 4) &&
            VerifyField<uint32_t>(verifier, VT_AFTER, 4) &&
-           VerifyField<int64_t>(verifier, VT_IMM, 8) &&
            VerifyOffset(verifier, VT_NAME) &&
            verifier.VerifyString(name()) &&
            VerifyField<uint32_t>(verifier, VT_SCRATCH, 4) &&
@@ -876,9 +868,6 @@ struct InstrBuilder {
   }
   void add_after(uint32_t after) {
     fbb_.AddElement<uint32_t>(Instr::VT_AFTER, after, 4294967295);
-  }
-  void add_imm(int64_t imm) {
-    fbb_.AddElement<int64_t>(Instr::VT_IMM, imm, 0);
   }
   void add_name(flatbuffers::Offset<flatbuffers::String> name) {
     fbb_.AddOffset(Instr::VT_NAME, name);
@@ -925,7 +914,6 @@ inline flatbuffers::Offset<Instr> CreateInstr(
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Cut>>> cut = 0,
     uint32_t work = 4294967295,
     uint32_t after = 4294967295,
-    int64_t imm = 0,
     flatbuffers::Offset<flatbuffers::String> name = 0,
     uint32_t scratch = 4294967295,
     uint32_t operations = 4294967295,
@@ -935,7 +923,6 @@ inline flatbuffers::Offset<Instr> CreateInstr(
     uint32_t steps = 4294967295,
     flatbuffers::Offset<mlc::fb::plan::Turns> turns = 0) {
   InstrBuilder builder_(_fbb);
-  builder_.add_imm(imm);
   builder_.add_turns(turns);
   builder_.add_steps(steps);
   builder_.add_written(written);
@@ -965,7 +952,6 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
     const std::vector<flatbuffers::Offset<mlc::fb::plan::Cut>> *cut = nullptr,
     uint32_t work = 4294967295,
     uint32_t after = 4294967295,
-    int64_t imm = 0,
     const char *name = nullptr,
     uint32_t scratch = 4294967295,
     uint32_t operations = 4294967295,
@@ -988,7 +974,6 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
       cut__,
       work,
       after,
-      imm,
       name__,
       scratch,
       operations,

@@ -38,8 +38,8 @@ def images_hold_the_file_in_a_tar(t):
         kind, text = p.registry.manifests[REPOSITORY]["both"]
         entries = json.loads(text)["manifests"]
         assert kind == "application/vnd.oci.image.index.v1+json" and both["was_there"]
-        assert [entry["digest"] for entry in entries] == [p.pushed["digest"]] + [image["digest"]] * 3, entries
-        assert [entry.get("platform", {}).get("architecture") for entry in entries] == [None, "amd64", "arm64", "riscv64"]
+        assert [entry["digest"] for entry in entries] == [p.pushed["digest"]] + [image["digest"]] * 4, entries
+        assert [entry.get("platform", {}).get("architecture") for entry in entries] == [None, "amd64", "arm64", "riscv64", "loong64"]
         p.pull(reference=p.reference.replace(":2", ":both"))
         p.pull(reference=f"{p.registry.host}/{REPOSITORY}@{both['digest']}")
 

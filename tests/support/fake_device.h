@@ -101,8 +101,8 @@ struct FakeDevice final : device::Device {
         if (to.memory->data()) device.downloaded += to.length;
       });
     }
-    void fill(const device::Range& to, uint8_t byte) override {
-      add({{to, true}}, [to, byte] { std::memset(bytes(to).data(), byte, to.length); });
+    void clear(const device::Range& range) override {
+      add({{range, true}}, [range] { std::memset(bytes(range).data(), 0, range.length); });
     }
     void barrier() override { made->commands.push_back({{}, {}, true, false}); }
     Result<std::unique_ptr<device::Recording>> finish() override {

@@ -51,12 +51,6 @@ function "main/body" {
   input "i" i64 [] %0 input "c" bool [] %1 input "x" u8 [$0] %2
   output "c" bool rank 0 %1 output "x" u8 rank 1 %2
 }"""
-FILLED = """plan function "main" {
-  $0 = const 1 $1 = const %d $2 = const 0
-  buffer #0 u8 bytes $0 input 0 buffer #1 u8 bytes $1 output 0
-  input "x" u8 [$0] #0 output "y" u8 [$1] #1 arena $2
-  fill (#1) 7
-}"""
 DECODER = """plan function "main" {
   $0 = dim 0 0
   input "x" u8 [$0] %0
@@ -71,6 +65,20 @@ def container(tools, plan, code=None, *flags):
         (tools.dir / "code.bin").write_bytes(code)
         flags = ("--module", "code.bin", *flags)
     tools.run("plan_container", "file.mlc", "plan.txt", *flags)
+
+
+def filled(tools, length):
+    """A container whose answer is so many sevens, which are copies of a constant of at most 4 MiB."""
+    piece = min(length, 4 << 20)
+    assert length % piece == 0
+    parts = range(length // piece)
+    (tools.dir / "sevens.bin").write_bytes(bytes([7]) * piece)
+    plan = (f'plan function "main" {{ $0 = const 1 $1 = const {length} $2 = const 0 $3 = const {piece} '
+            + "".join(f"${4 + k} = const {k * piece} " for k in parts)
+            + "buffer #0 u8 bytes $0 input 0 buffer #1 u8 bytes $1 output 0 buffer #2 u8 bytes $3 constant 0 copy 0 "
+            + "".join(f"buffer #{3 + k} u8 bytes $3 output 0 at ${4 + k} " for k in parts)
+            + 'input "x" u8 [$0] #0 output "y" u8 [$1] #1 arena $2 ' + "".join(f"copy (#{3 + k}, #2) " for k in parts) + "}")
+    return plan, None, "--weights", "sevens.bin"
 
 
 def measured(tools, *args):
@@ -114,14 +122,14 @@ def every_command_that_runs_has_the_limits(tools):
 
 
 def outputs_larger_than_the_limit_are_refused_and_others_are_not_copied(tools):
-    container(tools, FILLED % (6 << 30))
+    container(tools, *filled(tools, 6 << 30))
     text = ends(tools, 7, "error[E6006]: output of 6442450944 bytes")
     assert "--memory-limit" in text, text
-    container(tools, FILLED % (180 << 20))
+    container(tools, *filled(tools, 180 << 20))
     patient = ("-i", "zeros", "--time-limit", "none")  # writing so many pages takes long where the machine is busy
     ends(tools, 0, "portable", patient, seconds=60)  # and shown, with its smallest and largest element
     ends(tools, 7, "E6006", ("-i", "zeros", "--memory-limit", "100M"))
-    container(tools, FILLED % (260 << 20))
+    container(tools, *filled(tools, 260 << 20))
     ends(tools, 7, "E6006")
     assert measured(tools, *patient, "--memory-limit", "400M")[0] == 0
     assert measured(tools, *patient, "--memory-limit", "none")[0] == 0
@@ -143,7 +151,7 @@ def services_are_for_the_trusted_and_for_whom_the_user_names(tools):
 def what_is_wrong_with_the_file_is_the_files_mistake(tools):
     for text in ("{", '{"mlc_pipeline": 1, "steps": 3}'):
         (tools.dir / "pipeline.json").write_text(text)
-        container(tools, FILLED % 64, None, "--pipeline", "pipeline.json")
+        container(tools, *filled(tools, 64), "--pipeline", "pipeline.json")
         ends(tools, 4, "the pipeline in the container: ", ("-i", "picture.ppm"))
     # Kernel 0 jumps more often than it says it may: a rule of portable code. An index outside of an array may come from values.
     bounded = module([instruction(CONST, 0, imm=5), instruction(CONST, 2, imm=1), instruction(WHILE_BEGIN, 1, 0),
@@ -168,7 +176,7 @@ def what_a_pipeline_decodes_and_answers_is_bounded(tools):
         buffers = "".join(f"buffer #{k} u8 bytes ${last + 1} input {k} " for k in range(count))
         inputs = "".join(f'input "{name}" u8 [${3 * k}, ${3 * k + 1}, ${3 * k + 2}] #{k} ' for k, name in enumerate(names))
         return (f'plan function "main" {{ {dims} ${last} = const 64 ${last + 1} = const 0 {buffers} buffer #{count} u8 bytes ${last} output 0 '
-                f'{inputs} output "y" u8 [${last}] #{count} arena ${last + 1} fill (#{count}) 7 }}')
+                f'{inputs} output "y" u8 [${last}] #{count} arena ${last + 1} copy (#{count}, #{count}) }}')
 
     def write(steps, outputs):
         (tools.dir / "pipeline.json").write_text(json.dumps(
@@ -181,7 +189,7 @@ def what_a_pipeline_decodes_and_answers_is_bounded(tools):
                {"op": "run", "program": "main", "in": {"i0": "d0"}, "out": {"y": "y"}},
                *({"op": "top_k", "in": "y", "k": k, "out": name} for name in names)], names)
         return (f'plan function "main" {{ $0 = dim 0 0 $1 = dim 0 1 $2 = dim 0 2 $3 = const {rows} $4 = const {columns} $5 = const {4 * rows * columns} $6 = const 0 '
-                f'buffer #0 u8 bytes $6 input 0 buffer #1 f32 bytes $5 output 0 input "d0" u8 [$0, $1, $2] #0 output "y" f32 [$3, $4] #1 arena $6 fill (#1) 0 }}')
+                f'buffer #0 u8 bytes $6 input 0 buffer #1 f32 bytes $5 output 0 input "d0" u8 [$0, $1, $2] #0 output "y" f32 [$3, $4] #1 arena $6 copy (#1, #1) }}')
 
     given = ("-i", "photo.ppm", "--time-limit", "none")  # answers are what is bounded here
     container(tools, pipeline(90), None, "--pipeline", "pipeline.json")  # 4 MB each: 390 MB, were they not one
@@ -205,9 +213,9 @@ def what_a_pipeline_decodes_and_answers_is_bounded(tools):
 def what_json_shows_is_counted_over_all_outputs(tools):
     count, length = 60, 1 << 20
     outputs = range(1, count + 1)
-    container(tools, 'plan function "main" { ' + f"$0 = const 1 $1 = const {length} $2 = const 0 buffer #0 u8 bytes $0 input 0 "
-              + "".join(f"buffer #{k} u8 bytes $1 output {k - 1} " for k in outputs) + 'input "x" u8 [$0] #0 '
-              + "".join(f'output "y{k}" u8 [$1] #{k} ' for k in outputs) + "arena $2 " + "".join(f"fill (#{k}) 7 " for k in outputs) + "}")
+    container(tools, 'plan function "main" { ' + f"$0 = const {length} $1 = const 0 buffer #0 u8 bytes $0 input 0 "
+              + "".join(f"buffer #{k} u8 bytes $0 output {k - 1} " for k in outputs) + 'input "x" u8 [$0] #0 '
+              + "".join(f'output "y{k}" u8 [$0] #{k} ' for k in outputs) + "arena $1 " + "".join(f"copy (#{k}, #0) " for k in outputs) + "}")
     as_json = ("-i", "zeros", "--json", "--time-limit", "none")
     ends(tools, 0, f"'y{count}' has {length} elements, which are left out", as_json)
     shown = tools.json("mlrun", "run", "file.mlc", *as_json, stderr=None)["outputs"]
@@ -217,9 +225,9 @@ def what_json_shows_is_counted_over_all_outputs(tools):
 def a_map_of_many_keys_is_json_or_refused(tools):
     for count, code in ((1 << 16, 0), (1_000_000, 7)):
         (tools.dir / "keys.bin").write_bytes(struct.pack(f"<{count}q", *range(count)))
-        container(tools, f"""plan function "main" {{ $0 = const 1 $1 = const {count} $2 = const {8 * count} $3 = const 0
-            buffer #0 u8 bytes $0 input 0 buffer #1 i64 bytes $2 output 0 buffer #2 u8 bytes $1 output 1 buffer #3 i64 bytes $2 constant 0 copy 0
-            input "x" u8 [$0] #0 output "m.keys" i64 [$1] #1 output "m.values" u8 [$1] #2 arena $3 copy (#1, #3) fill (#2) 1 }}""", None, "--weights", "keys.bin")
+        container(tools, f"""plan function "main" {{ $0 = const {count} $1 = const {8 * count} $2 = const 0
+            buffer #0 u8 bytes $0 input 0 buffer #1 i64 bytes $1 output 0 buffer #2 u8 bytes $0 output 1 buffer #3 i64 bytes $1 constant 0 copy 0
+            input "x" u8 [$0] #0 output "m.keys" i64 [$0] #1 output "m.values" u8 [$0] #2 arena $2 copy (#1, #3) copy (#2, #0) }}""", None, "--weights", "keys.bin")
         as_json = ("-i", "zeros", "--json", "--time-limit", "none")
         ends(tools, code, "", as_json)
         answer = tools.json("mlrun", "run", "file.mlc", *as_json, code=code, stderr=None)

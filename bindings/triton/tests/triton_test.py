@@ -101,10 +101,10 @@ class Server:
             time.sleep(0.02)
         time.sleep(0.05)
 
-    def infer(self, name, inputs, code=200):
-        """`inputs`: (name, type, shape, bytes). The outputs as {name: (type, shape, bytes)}, as bytes on the wire."""
+    def infer(self, name, inputs, code=200, **parameters):
+        """`inputs`: (name, type, shape, bytes); `parameters` of the request. The outputs as {name: (type, shape, bytes)}, as bytes on the wire."""
         head = json.dumps({"inputs": [{"name": n, "datatype": t, "shape": s, "parameters": {"binary_data_size": len(d)}} for n, t, s, d in inputs],
-                           "parameters": {"binary_data_output": True}}).encode()
+                           "parameters": {"binary_data_output": True, **parameters}}).encode()
         status, data, headers = self.ask("POST", f"/v2/models/{name}/infer", head + b"".join(d for *_, d in inputs), {"Inference-Header-Content-Length": str(len(head))})
         assert status == code, (status, data[:2000], self.log.read_text()[-2000:])
         if code != 200:
@@ -297,6 +297,67 @@ def strings_scalars_and_names_go_through(t):
             server.infer("texts", [(HOSTILE, "BYTES", [4], damaged)], code=400)
 
 
+def sequences_have_states_of_their_own(t):
+    """A running sum, whose state is what it answered: y = x + h, and h is y in the next run."""
+    (t.dir / "sum.onnx").write_bytes(onnx.model([onnx.node("Add", ["x", "h"], ["y"]), onnx.node("Identity", ["y"], ["hn"])],
+                                                [onnx.port("x", "f32", [2]), onnx.port("h", "f32", [2])], [onnx.port("y", "f32", [2]), onnx.port("hn", "f32", [2])]))
+    t.run("mlpack", "build", "sum.onnx", "-o", "sum.mlc", "--target", "native", "--state", "h=hn")
+    t.json("mlpack", "export", "sum.mlc", "--as", "triton", "-o", "models", "--name", "sum")
+    for name, more in (("two", "instance_group [{ count: 2 kind: KIND_CPU }]"), ("alone", "dynamic_batching {}"), ("idle", """
+            sequence_batching { direct {} max_sequence_idle_microseconds: 300000 control_input [
+                { name: "READY" control [{ kind: CONTROL_SEQUENCE_READY int32_false_true: [0, 1] }] }] }"""), ("oldest", """
+            parameters { key: "sequences" value { string_value: "3" } }
+            sequence_batching { oldest { max_candidate_sequences: 8 } max_sequence_idle_microseconds: 60000000 control_input [
+                { name: "ID" control [{ kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING }] }] }""")):
+        shutil.copytree(t.dir / "models/sum", t.dir / "models" / name)
+        (t.dir / "models" / name / "config.pbtxt").write_text(f'backend: "mlc"\n{more}\n')
+    sums = {}
+
+    def add(server, name, identity, x, code=200, start=False, end=False):
+        """Sends x for a sequence; the answer must be the sum since its start."""
+        found = server.infer(name, [("x", "FP32", [2], struct.pack("<2f", x, -x))], code, sequence_id=identity, sequence_start=start, sequence_end=end)
+        if code == 200:
+            sums[name, identity] = x + (0 if start else sums[name, identity])
+            assert found["y"][2] == struct.pack("<2f", sums[name, identity], -sums[name, identity]), (name, identity, found, sums)
+        return found
+
+    with Server(t, loads=("sum", "two", "alone", "idle", "oldest")) as server:
+        config = json.loads(server.ask("GET", "/v2/models/sum/config")[1])["sequence_batching"]
+        assert "direct" in config and [one["name"] for one in config["control_input"]] == ["START", "END", "READY", "CORRID"], config
+        for identity in (7, 2 ** 64 - 1, 7):  # one after the other; the second time 7 begins anew
+            for k in range(5):
+                add(server, "sum", identity, k + 1, start=k == 0, end=k == 4)
+        assert "correlation ID" in server.infer("sum", [("x", "FP32", [2], bytes(8))], 400)  # of none
+        assert "start" in add(server, "sum", 7, 1, 400).lower()
+        # Two at once in two slots, and one that begins anew without an end before.
+        for k in range(6):
+            for identity in (1, 2):
+                add(server, "two", identity, k + identity, start=k in (0, 4) and identity == 1 or k == 0)
+        for identity in (1, 2):
+            add(server, "two", identity, 1, end=True)
+        # A request that does not fit leaves its sequence as it was.
+        add(server, "sum", 9, 1, start=True)
+        server.infer("sum", [("x", "FP32", [3], bytes(12))], 400, sequence_id=9, sequence_start=False, sequence_end=False)
+        add(server, "sum", 9, 1, end=True)
+        # Many of one instance, by names: three are kept.
+        for k in range(4):
+            for identity in ("a", "b", "c"):
+                add(server, "oldest", identity, k + 1, start=k == 0)
+        add(server, "oldest", "d", 1, start=True)
+        assert "sequence 'a' has no state here" in add(server, "oldest", "a", 1, 400)
+        for identity in ("b", "c", "d"):
+            add(server, "oldest", identity, 1, end=True)
+        add(server, "oldest", "a", 1, start=True, end=True)
+        # One that Triton gives up makes room for others.
+        add(server, "idle", 5, 1, start=True)
+        for identity in (6, 5):
+            add(server, "idle", identity, 2, start=True, end=True)
+        add(server, "idle", 5, 1, 400)
+        # Without the batcher of sequences requests are runs of their own.
+        for _ in range(2):
+            assert server.infer("alone", [("x", "FP32", [2], struct.pack("<2f", 1, 2))])["y"][2] == struct.pack("<2f", 1, 2)
+
+
 def files_are_refused_whom_the_host_does_not_trust(t):
     small(t, "f32", [4], "Relu", "signed")
     t.run("mlpack", "build", "m.onnx", "-o", "u.mlc", "--target", "native,portable", "--no-sign")
@@ -365,4 +426,4 @@ try:
 except Skipped as why:
     print(f"skipped: {why}")
     sys.exit(77)
-main([answers_are_those_of_mlrun, pipelines_take_files_and_texts, strings_scalars_and_names_go_through, files_are_refused_whom_the_host_does_not_trust, loads_and_unloads_leave_nothing_behind])
+main([answers_are_those_of_mlrun, pipelines_take_files_and_texts, strings_scalars_and_names_go_through, sequences_have_states_of_their_own, files_are_refused_whom_the_host_does_not_trust, loads_and_unloads_leave_nothing_behind])

@@ -77,6 +77,7 @@ int program(const MlcModel* m, uint32_t index, MlcProgram* out) {
   info.is_default = index == manifest.model.default_method;
   info.num_inputs = static_cast<uint32_t>(ports_of(method, false).size());
   info.num_outputs = static_cast<uint32_t>(ports_of(method, true).size());
+  info.num_states = static_cast<uint32_t>(method.state.size());
   return fill(info, out);
 }
 

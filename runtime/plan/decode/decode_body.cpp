@@ -71,7 +71,6 @@ Status FunctionDecoder::read_body() {
     instr.op = static_cast<InstrOp>(op);
     instr.after = in.after() == UINT32_MAX ? i : in.after();
     if (instr.after > i) return wrong("waits for an instruction that comes later");
-    instr.fill = static_cast<uint8_t>(in.imm());
     for (uint32_t k = 0; k < length_of(in.buffers()); ++k) {
       if (in.buffers()->Get(k) >= out_.buffers.size()) return wrong("no such buffer");
       instr.buffers.push_back(in.buffers()->Get(k));
@@ -87,9 +86,6 @@ Status FunctionDecoder::read_body() {
         break;
       case InstrOp::Copy:
         if (instr.buffers.size() != 2 || !out_.buffers[instr.buffers[0]].writable()) return wrong("operands");
-        break;
-      case InstrOp::Fill:
-        if (instr.buffers.size() != 1 || !out_.buffers[instr.buffers[0]].writable()) return wrong("operands");
         break;
     }
     out_.body.push_back(std::move(instr));

@@ -96,7 +96,7 @@ Status DeviceLink::copy(const device::Range& to, const device::Range& from) {
 }
 
 Status DeviceLink::clear(const device::Range& range) {
-  return submit([&](device::Recorder& r) { r.fill(range, 0); });
+  return submit([&](device::Recorder& r) { r.clear(range); });
 }
 
 }  // namespace mlc::exec

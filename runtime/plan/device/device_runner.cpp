@@ -184,7 +184,6 @@ Status DeviceRunner::record_step(const SegmentCall& call, uint32_t step, device:
   switch (s.op) {
     case InstrOp::None: return ok();
     case InstrOp::Copy: recorder.copy(ranges[0], ranges[1]); return ok();
-    case InstrOp::Fill: recorder.fill(ranges[0], s.fill); return ok();
     case InstrOp::Launch: break;
   }
   const std::span<const int64_t> scalars(call.binding.scalars.data() + s.scalars, in.scalars.size());

@@ -202,7 +202,6 @@ Status resolve_steps(const Function& f, unsigned workers, uint32_t turns_left, E
     s.instr = static_cast<uint32_t>(first.size() - 1);
     Turn turn{first[in.after], 1};
     uint32_t turns = 1;
-    s.fill = in.fill;
     s.kernel = in.kernel;
     s.operands = static_cast<uint32_t>(b.operand_buffers.size());
     s.scalars = static_cast<uint32_t>(b.scalars.size());

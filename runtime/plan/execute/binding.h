@@ -16,12 +16,11 @@ namespace mlc::exec {
 
 // Turns of launches (plan.h) that one binding has as steps of their own: where there are more, workers share tiles whole.
 constexpr uint32_t kMostBoundTurns = 1 << 14;
-constexpr uint64_t kMovedPiece = 1 << 20;  // bytes that are copied or filled between two looks at the meter
+constexpr uint64_t kMovedPiece = 1 << 20;  // bytes that are copied between two looks at the meter
 
 // One instruction, or a turn of one that workers make together, with its operands as ranges of the binding's arrays.
 struct BoundInstr {
   InstrOp op = InstrOp::None;
-  uint8_t fill = 0;
   uint32_t instr = 0;  // of the function's body
   uint32_t kernel = 0;
   uint32_t first_tile = 0, tiles = 0;

@@ -6,7 +6,7 @@
 // pool must outlive it. Everything that depends on the shapes is computed once per set of input shapes and kept for the
 // last few sets, so that a run with known shapes allocates nothing.
 //
-// What is safe whatever the plan says: no access outside of a buffer's memory by copies and fills, no launch with a
+// What is safe whatever the plan says: no access outside of a buffer's memory by copies, no launch with a
 // buffer that reaches beyond the arena, a tensor, an input or an output. What kernels do inside their buffers is theirs.
 #pragma once
 

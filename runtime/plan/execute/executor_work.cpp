@@ -70,7 +70,7 @@ struct Executor::Run {
   // Every part of every instruction, on the thread of the caller.
   void alone();
   void launch(const BoundInstr& s, const Turn& turn, uint32_t range, const MlrunLaunch& launch);
-  void move(const BoundInstr& s, const Turn& turn, uint32_t range, const MlrunLaunch& launch);
+  void copy(const Turn& turn, uint32_t range, const MlrunLaunch& launch);
 };
 
 bool Executor::Run::execute(uint32_t range, uint32_t step, unsigned thread) {
@@ -81,7 +81,7 @@ bool Executor::Run::execute(uint32_t range, uint32_t step, unsigned thread) {
   const MlrunLaunch arguments{binding.pointers.data() + s.operands, binding.lengths.data() + s.operands, binding.scalars.data() + s.scalars,
                               executor.scratch_[thread].data(), thread, workers};
   if (s.op == InstrOp::Launch) launch(s, binding.turns[step], range, arguments);
-  else if (s.op != InstrOp::None) move(s, binding.turns[step], range, arguments);
+  else if (s.op == InstrOp::Copy) copy(binding.turns[step], range, arguments);
   if (moments) moments->done = now_ns();
   return true;
 }
@@ -105,8 +105,8 @@ void Executor::Run::launch(const BoundInstr& s, const Turn& turn, uint32_t range
   if (answer != MLRUN_FAULT_NONE && answer != kRunStopped) fail(answer, s.instr);
 }
 
-// A range's part of a copy or fill: whole cache lines, so that no line is written by two.
-void Executor::Run::move(const BoundInstr& s, const Turn& turn, uint32_t range, const MlrunLaunch& launch) {
+// A range's part of a copy: whole cache lines, so that no line is written by two.
+void Executor::Run::copy(const Turn& turn, uint32_t range, const MlrunLaunch& launch) {
   const uint64_t length = launch.lengths[0];
   auto [begin, end] = share_of((length + 63) / 64, range, turn.shares);
   begin *= 64, end = std::min(end * 64, length);
@@ -114,8 +114,7 @@ void Executor::Run::move(const BoundInstr& s, const Turn& turn, uint32_t range, 
   while (begin < end) {
     const uint64_t piece = std::min(end - begin, kMovedPiece);
     if (!executor.meter_.take(units_of(piece))) return;
-    if (s.op == InstrOp::Fill) std::memset(to + begin, s.fill, piece);
-    else std::memmove(to + begin, static_cast<const std::byte*>(launch.buffers[1]) + begin, piece);
+    std::memmove(to + begin, static_cast<const std::byte*>(launch.buffers[1]) + begin, piece);
     begin += piece;
   }
 }

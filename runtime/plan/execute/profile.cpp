@@ -21,8 +21,7 @@ Executor::Figures figures_of(const Instr& in, const BoundInstr& s, const Turn& t
   if (in.op != InstrOp::Launch) {
     const uint64_t bytes = b.buffer_bytes[in.buffers[0]];
     out.operations = 0;
-    out.read = in.op == InstrOp::Copy ? bytes : 0;
-    out.written = bytes;
+    out.read = out.written = bytes;
     return out;
   }
   out.operations = figure(b, in.operations);

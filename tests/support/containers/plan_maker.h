@@ -36,7 +36,6 @@ struct PlanMaker {
     std::vector<CutSpec> cuts = {};
     uint32_t work = UINT32_MAX;
     uint32_t after = UINT32_MAX;
-    int64_t imm = 0;
     std::string name = {};
     uint32_t scratch = UINT32_MAX;
     uint32_t operations = UINT32_MAX, read = UINT32_MAX, written = UINT32_MAX;
@@ -97,7 +96,7 @@ struct PlanMaker {
       for (const CutSpec& c : i.cuts) cuts.push_back(fbp::CreateCut(b, c.units, c.scalar, c.bytes));
       const auto turns = i.turns ? fbp::CreateTurns(b, i.turns->turns, i.turns->scalar, i.turns->parts, i.turns->part_scalar) : 0;
       is.push_back(fbp::CreateInstr(b, i.op, i.index, b.CreateVector(i.buffers), b.CreateVector(i.scalars), i.tiles,
-                                    b.CreateVector(cuts), i.work, i.after, i.imm, b.CreateString(i.name), i.scratch, i.operations, i.read,
+                                    b.CreateVector(cuts), i.work, i.after, b.CreateString(i.name), i.scratch, i.operations, i.read,
                                     i.written, i.of_bytes, i.steps, turns));
     }
     const auto f = fbp::CreateFunction(

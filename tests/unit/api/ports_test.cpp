@@ -15,12 +15,12 @@ namespace {
 
 const MlcApi& lib() { return *mlc_get_api(MLC_API_VERSION); }
 
-// y = 64 bytes of 7, whatever x is.
+// y = x, of 64 bytes.
 constexpr const char* kSegment = R"(plan function "main" {
   $0 = dim 0 0 $1 = const 64 $2 = const 0
   buffer #0 u8 bytes $0 input 0 buffer #1 u8 bytes $1 output 0
   input "x" u8 [$0] #0 output "y" u8 [$1] #1 arena $2
-  fill (#1) 7
+  copy (#1, #0)
 })";
 
 const std::string kProgram = R"(plan function "main" {

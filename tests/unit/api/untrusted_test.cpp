@@ -167,7 +167,7 @@ TEST_CASE("a plan that wants more memory than it may have is refused before it h
     $0 = dim 0 0 $1 = const 6442450944 $2 = const 0
     buffer #0 u8 bytes $0 input 0 buffer #1 u8 bytes $1 output 0
     input "x" u8 [$0] #0 output "y" u8 [$1] #1 arena $2
-    fill (#1) 1
+    copy (#1, #1)
   })", {}, {}, {}, {}});
   CHECK(o.run() == MLC_RESOURCE);
   CHECK_MESSAGE(has(o.text, "error[E6006]"), o.text);
@@ -334,12 +334,12 @@ TEST_CASE("trusted files keep what they have, and every file has a limit on step
 TEST_CASE("a thousand states are saved and restored in less than half a second of one processor") {
   constexpr uint32_t kStates = 1000;
   std::string plan = R"(plan function "main" { $0 = dim 0 0 $1 = const 64 $2 = const 0
-    buffer #0 u8 bytes $0 input 0 buffer #1 u8 bytes $1 output 0)", fills;
+    buffer #0 u8 bytes $0 input 0 buffer #1 u8 bytes $1 output 0)", copies;
   for (uint32_t k = 0; k < kStates; ++k) {
     plan += " buffer #" + std::to_string(k + 2) + " u8 bytes $1 state " + std::to_string(k);
-    fills += " fill (#" + std::to_string(k + 2) + ") 7";
+    copies += " copy (#" + std::to_string(k + 2) + ", #0)";
   }
-  plan += R"( input "x" u8 [$0] #0 output "y" u8 [$1] #1 arena $2 fill (#1) 7)" + fills + " }";
+  plan += R"( input "x" u8 [$0] #0 output "y" u8 [$1] #1 arena $2 copy (#1, #0))" + copies + " }";
   PlanContainer parts{plan, {}, {}, {}, {}};
   parts.said = [](format::Method& m) {
     for (uint32_t k = 0; k < kStates; ++k) {

@@ -88,7 +88,8 @@ struct Run {
     cuda::CudaRecorder recorder(context);
     const device::Range in{local.get(), 0, 768}, out{local.get(), out_offset, 768};
     recorder.copy(in, {staging.get(), 0, 768});
-    recorder.fill({local.get(), 1024, 768}, 0x11);
+    recorder.copy({local.get(), 1024, 768}, {staging.get(), 0, 768});
+    recorder.clear({local.get(), 1024, 768});
     recorder.barrier();
     const device::Range buffers[] = {in, out};
     MLC_RETURN_IF_ERROR(recorder.launch(*module, {0, tiles, 3, buffers, std::span(&n, 1)}));

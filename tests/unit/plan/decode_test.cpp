@@ -104,7 +104,7 @@ TEST_CASE("each rule of a plan is enforced") {
   says("extent is not", [](M& m) { m.inputs[0].shape[0] = 1000; });
   says("too many axes", [](M& m) { m.inputs[0].shape.assign(9, 0); });
   says("its name is none", [](M& m) { m.outputs[0].name.assign(1100, 'y'); });
-  says("instruction 0: operation", [](M& m) { m.body[0].op = fbp::InstrOp(0); });
+  for (int op : {0, 3, 4, 255}) says("instruction 0: operation", [op](M& m) { m.body[0] = {fbp::InstrOp(op), 0, {1}}; });  // 3 was one
   says("instruction 1: work, scratch, steps or a figure is not", [](M& m) { m.body[1].work = 1000; });
   says("instruction 1: work, scratch", [](M& m) { m.body[1].scratch = 1000; });
   says("instruction 1: waits for an instruction that comes later", [](M& m) { m.body[1].after = 2; });
@@ -133,8 +133,6 @@ TEST_CASE("each rule of a plan is enforced") {
   says("too many operands", [](M& m) { m.body[0].buffers.assign(5000, 0); });
   says("operands", [](M& m) { m.body[0] = {fbp::InstrOp_Copy, 0, {0, 2}, {}, 0}; });  // into an input
   says("operands", [](M& m) { m.body[0] = {fbp::InstrOp_Copy, 0, {2}, {}, 0}; });
-  says("operands", [](M& m) { m.body[0] = {fbp::InstrOp_Fill, 0, {0}, {}, 0}; });
-  says("operands", [](M& m) { m.body[0] = {fbp::InstrOp_Fill, 0, {}, {}, 0}; });
 }
 
 TEST_CASE("truncated anywhere and with any byte changed a plan is refused or stays within its bounds") {

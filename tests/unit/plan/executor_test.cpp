@@ -437,7 +437,7 @@ TEST_CASE("the workers prepare a large constant together, each byte once") {
   CHECK(pieces.size() == before);
 }
 
-TEST_CASE("states start as zeros, live across runs and can be reset; copies and fills are shared out") {
+TEST_CASE("states start as zeros, live across runs and can be reset; copies are shared out") {
   PlanMaker m;
   const uint32_t zero = m.constant(0), bytes = m.constant(400), hundred = m.constant(100);
   const uint32_t x = m.buffer(fbp::BufferKind_Input, DType::F32, 0, bytes);
@@ -446,7 +446,7 @@ TEST_CASE("states start as zeros, live across runs and can be reset; copies and 
   m.arena_bytes = zero;
   m.inputs = {{"x", DType::F32, x, {hundred}}};
   m.outputs = {{"y", DType::F32, y, {hundred}}};
-  m.body.push_back({fbp::InstrOp_Fill, 0, {y}, {}, 0, {}, UINT32_MAX, UINT32_MAX, 0x1ff});
+  m.body.push_back({fbp::InstrOp_Copy, 0, {y, x}, {}, 0});
   m.body.push_back({fbp::InstrOp_Copy, 0, {y, old}, {}, 0});
   m.body.push_back({fbp::InstrOp_Copy, 0, {old, x}, {}, 0});
   for (unsigned workers : {1u, 3u}) {
@@ -599,11 +599,13 @@ PlanMaker turns_plan() {
   const uint32_t cells = m.op(fbp::SymbolOp_Mul, tiles, parts), bytes = m.op(fbp::SymbolOp_Mul, cells, four);
   const uint32_t x = m.buffer(fbp::BufferKind_Input, DType::F32, 0, bytes);
   const uint32_t u = m.buffer(fbp::BufferKind_Input, DType::U8, 1, turns), v = m.buffer(fbp::BufferKind_Input, DType::U8, 2, work);
-  const uint32_t y = m.buffer(fbp::BufferKind_Output, DType::F32, 0, m.op(fbp::SymbolOp_Mul, bytes, turns));
+  const uint32_t all_bytes = m.op(fbp::SymbolOp_Mul, bytes, turns);
+  const uint32_t y = m.buffer(fbp::BufferKind_Output, DType::F32, 0, all_bytes);
+  const uint32_t zeros = m.buffer(fbp::BufferKind_State, DType::F32, 0, all_bytes);  // it begins so, and stays so
   m.arena_bytes = m.constant(0);
   m.inputs = {{"x", DType::F32, x, {tiles, parts}}, {"turns", DType::U8, u, {turns}}, {"work", DType::U8, v, {work}}};
   m.outputs = {{"y", DType::F32, y, {turns, tiles, parts}}};
-  m.body.push_back({fbp::InstrOp_Fill, 0, {y}});
+  m.body.push_back({fbp::InstrOp_Copy, 0, {y, zeros}});
   const uint32_t no_chunk = m.constant(0);  // which is not read
   m.body.push_back({fbp::InstrOp_Launch, 0, {x, y}, {turns, parts, no_chunk, no_chunk}, tiles, {}, m.op(fbp::SymbolOp_Mul, work, m.constant(1000))});
   m.body.back().turns = {turns, 2, parts, 3};
@@ -684,11 +686,12 @@ TEST_CASE("parts of an output are written where they lie, and lie inside of it")
     const uint32_t thirty = m.constant(30), bytes = m.constant(120), all = m.constant(78), all_bytes = m.constant(312), ten = m.constant(10);
     const uint32_t x = m.buffer(fbp::BufferKind_Input, DType::F32, 0, bytes);
     const uint32_t y = m.buffer(fbp::BufferKind_Output, DType::F32, 0, all_bytes);
+    const uint32_t zeros = m.buffer(fbp::BufferKind_State, DType::F32, 0, all_bytes);  // it begins so, and stays so
     const uint32_t part = m.buffer(fbp::BufferKind_OutputPart, DType::F32, 0, m.constant(asked.bytes), m.constant(asked.offset));
     m.arena_bytes = m.constant(0);
     m.inputs = {{"x", DType::F32, x, {thirty}}};
     m.outputs = {{"y", DType::F32, y, {all}}};
-    m.body.push_back({fbp::InstrOp_Fill, 0, {y}});
+    m.body.push_back({fbp::InstrOp_Copy, 0, {y, zeros}});
     m.body.push_back({fbp::InstrOp_Launch, 0, {x, part}, {thirty}, ten});
     for (unsigned workers : {1u, 3u}) {
       Rig rig(m, workers);

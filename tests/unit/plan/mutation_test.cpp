@@ -39,7 +39,7 @@ PlanMaker everything() {
   m.body.push_back({fbp::InstrOp_Launch, 3, {work, state, 0}, {}, zero});
   m.body.push_back({fbp::InstrOp_Launch, 2, {state, work}, {root, half}, root, {}, hundred});
   m.body.back().turns = {hundred, 1, half, 0};
-  m.body.push_back({fbp::InstrOp_Fill, 0, {work}, {}, 0, {}, UINT32_MAX, UINT32_MAX, 0x7f});
+  m.body.push_back({fbp::InstrOp_Copy, 0, {work, state}, {}, 0});
   return m;
 }
 
@@ -250,7 +250,7 @@ TEST_CASE("all memory of an executor together is limited, not each block") {
   m.arena_bytes = zero;
   for (uint32_t s = 0; s < 3; ++s) {
     const uint32_t state = m.buffer(fbp::BufferKind_State, DType::U8, s, bytes);
-    m.body.push_back({fbp::InstrOp_Fill, 0, {state}, {}, 0});
+    m.body.push_back({fbp::InstrOp_Copy, 0, {state, state}, {}, 0});
   }
   const auto plan = decode_plan(m.bytes(), {}).value();
   const auto pool = pool_of(1);

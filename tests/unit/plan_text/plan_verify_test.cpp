@@ -45,10 +45,10 @@ TEST_CASE("loops have no less than no turns") {
 TEST_CASE("buffers that share bytes one after the other are fine") {
   const std::string text =
       "plan function \"main\" { $0 = const 256 $1 = const 0 buffer #0 u8 bytes $0 arena $1 buffer #1 u8 bytes $0 arena $1"
-      " buffer #2 u8 bytes $0 output 0 output \"y\" u8 [$0] #2 arena $0"
-      " fill (#0) 1 copy (#2, #0) fill (#1) 2 copy (#2, #1) }";
+      " buffer #2 u8 bytes $0 output 0 buffer #3 u8 bytes $0 input 0 input \"x\" u8 [$0] #3 output \"y\" u8 [$0] #2 arena $0"
+      " copy (#0, #3) copy (#2, #0) copy (#1, #3) copy (#2, #1) }";
   CHECK(plan::verify(plan::encode(plan::parse(text).value()), 0, last_of_two).message.empty());
-  const std::string both = text.substr(0, text.size() - 1) + "fill (#0) 3 }";
+  const std::string both = text.substr(0, text.size() - 1) + "copy (#2, #0) }";
   CHECK(plan::verify(plan::encode(plan::parse(both).value()), 0, last_of_two).message.find("buffers 0 and 1") != std::string::npos);
 }
 

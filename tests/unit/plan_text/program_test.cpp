@@ -665,8 +665,8 @@ TEST_CASE("functions of some programs are kept, and do what they did") {
 TEST_CASE("states, and what derives constants, are those of the functions that are kept") {
   const std::string text =
       "plan derive \"derive\" 64 function \"a\" { $0 = const 64 $1 = const 0 buffer #0 u8 bytes $0 state 3 buffer #1 u8 bytes $0 output 0 output \"y\" u8 [$0] #1 arena $1 copy (#1, #0) }"
-      " function \"b\" { $0 = const 64 $1 = const 0 buffer #0 u8 bytes $0 output 0 output \"y\" u8 [$0] #0 arena $1 fill (#0) 1 }"
-      " function \"derive\" { $0 = const 64 $1 = const 0 buffer #0 u8 bytes $0 derived 0 arena $1 fill (#0) 7 }";
+      " function \"b\" { $0 = const 64 $1 = const 0 buffer #0 u8 bytes $0 output 0 buffer #1 u8 bytes $0 input 0 input \"x\" u8 [$0] #1 output \"y\" u8 [$0] #0 arena $1 copy (#0, #1) }"
+      " function \"derive\" { $0 = const 64 $1 = const 0 buffer #0 u8 bytes $0 derived 0 arena $1 copy (#0, #0) }";
   auto parsed = plan::parse(text);
   REQUIRE_MESSAGE(parsed.ok(), (parsed.ok() ? std::string() : parsed.status().message));
   const auto bytes = plan::encode(*parsed);

@@ -196,19 +196,19 @@ TEST_CASE("more scalars than constants lie in a buffer, ranges in the middle of 
     const Range all = b.local(4096);
     std::vector<int64_t> scalars(20);
     for (int64_t k = 0; k < 20; ++k) scalars[size_t(k)] = k == 0 ? 100 : 7 * k;
-    b.recorder->fill(all, 0xab);
-    b.recorder->barrier();
+    b.upload(all, Ints(4096, 0xababababu));
+    b.recorder->clear({all.memory, 2048, 399});  // whole words
     const Range middle{all.memory, 1024, 400};
     REQUIRE(b.launch(m, 0, 2, {middle}, scalars).ok());
     const Range back = b.download(all);
     b.run();
     const Ints got = Bench::values(back);
-    for (uint32_t i = 0; i < 4096; ++i) CHECK(got[i] == (i >= 256 && i < 356 ? 100 + 7 * 190 : 0xababababu));
+    for (uint32_t i = 0; i < 4096; ++i) CHECK(got[i] == (i >= 256 && i < 356 ? 100 + 7 * 190 : i >= 512 && i < 612 ? 0 : 0xababababu));
 
     Bench rows(d);
     constexpr uint32_t n = 65'535 * 64 + 130;
     const Range large = rows.local(n);
-    rows.recorder->fill(large, 0);
+    rows.recorder->clear(large);
     rows.recorder->barrier();
     REQUIRE(rows.launch(m, 1, (n + 63) / 64, {large}, {n, 5}).ok());
     REQUIRE(rows.launch(m, 1, 0, {large}, {n, 5}).ok());  // nothing
