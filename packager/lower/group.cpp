@@ -23,12 +23,8 @@ using ir::Op;
 
 namespace {
 
-constexpr int64_t kLocalBytes = 384 << 10;  // of a block: within half of a common L2
-constexpr int64_t kMapRows = 8;             // norms, softmax: what a row touches stays in L1
-constexpr double kReadBytes = 64 << 10;     // of what they read again and again: of long rows a block has fewer
 constexpr int64_t kShortRow = 4;  // lines: shorter rows lie behind each other
 constexpr unsigned kManyRegisters = 32;  // an exponential beside four sums: with 16 of AVX2 that is slower than two passes
-constexpr int64_t kProductRows = 48, kLeastProductRows = 8;  // panels are read once per block
 
 class GroupLowering {
  public:
@@ -69,7 +65,7 @@ class GroupLowering {
     const bool plain = array.layout.pieces.empty() || array.layout.is_row_major();
     if (!plain || std::find(local.axes.begin(), local.axes.end(), shape.size() - 1) != local.axes.end() || is_reshaped(local.array)) return shape;
     const Expr*& last = shape.back();
-    const int64_t line = kLineBytes / bytes_of(array.dtype);
+    const int64_t line = job_.processor().line_bytes / bytes_of(array.dtype);
     if (last->is_const() && last->i < kShortRow * line) return shape;
     const Expr* pairs = ctx_.floordiv(ctx_.ceildiv(last, ctx_.integer(line)), ctx_.integer(2));
     last = ctx_.add(ctx_.mul(pairs, ctx_.integer(2 * line)), ctx_.integer(line));
@@ -119,8 +115,9 @@ class GroupLowering {
     for (const nest::Nest* nest : g_.nests)
       for (const nest::Write& w : nest->writes)
         ir::walk(w.value, [&](const Expr* e) { product |= nest::contraction_of(ctx_, nest->dims, e).has_value(); });
-    const Expr* most = ctx_.integer(product ? kProductRows : kMapRows);
-    const Expr* least = ctx_.integer(product ? kLeastProductRows : 1);
+    const targets::ProcessorRow& machine = job_.processor();
+    const Expr* most = ctx_.integer(product ? machine.product_rows : machine.block_rows);
+    const Expr* least = ctx_.integer(product ? machine.block_rows : 1);
     const Expr* bytes = ctx_.integer(0);
     uint32_t counted = 0;
     for (size_t k = 0; k < g_.locals.size(); ++k)
@@ -128,8 +125,8 @@ class GroupLowering {
         bytes = ctx_.add(bytes, ctx_.mul(per_row(g_.locals[k]), ctx_.integer(bytes_of(f_.arrays[g_.locals[k].array].dtype))));
         ++counted;
       }
-    const Expr* fit = ctx_.floordiv(ctx_.integer(kLocalBytes), ctx_.max(bytes, ctx_.integer(1)));
-    if (const double again = product ? 0 : read_again(); again > 0) fit = ctx_.min(fit, ctx_.integer(static_cast<int64_t>(kReadBytes / again)));
+    const Expr* fit = ctx_.floordiv(ctx_.integer(machine.block_bytes), ctx_.max(bytes, ctx_.integer(1)));
+    if (const double again = product ? 0 : read_again(); again > 0) fit = ctx_.min(fit, ctx_.integer(static_cast<int64_t>(machine.reread_bytes / again)));
     block_ = ctx_.max(ctx_.min(fit, most), least);
     // All rows in one block is all there are; heights that are constants are better code.
     const Expr* rows = extent_of(innermost());

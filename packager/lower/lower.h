@@ -46,7 +46,7 @@ Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& 
                                         const targets::Target& target, const MathExpander& expand, const schedule::Schedule* how = nullptr);
 
 // For profiles: multiplications and additions of a kernel that is a product on a device, or a part of one; an extent. Null: it is none.
-const ir::Expr* product_operations(ir::Context& ctx, const loop::Kernel& kernel);
+const ir::Expr* product_operations(ir::Context& ctx, const loop::Kernel& kernel, const targets::Target& target);
 
 // All of a group in one kernel, behind those that prepare what it reads. Nothing: its statements are better lowered one by one, or this
 // target cannot have local arrays whose size the run decides; on a device, they are no attention. `how`: of attention on devices.

@@ -27,6 +27,7 @@
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 #include "packager/passes/weights/proc_weights.h"
+#include "targets/machines.h"
 
 namespace mlc::passes {
 namespace {
@@ -217,8 +218,7 @@ class Assigner {
   }
 
  private:
-  static constexpr double kLine = 16;                 // elements of a cache line
-  static constexpr double kWorthLaunch = 8192;        // elements whose copy takes longer than to launch it
+  static constexpr double kLine = targets::kAnyProcessor.line_bytes / sizeof(float);  // elements
 
   bool worth_copying(uint32_t array, size_t axis) {
     const std::vector<const Expr*>& shape = f_.arrays[array].shape;
@@ -227,7 +227,7 @@ class Assigner {
       elements *= estimate(shape[k]);
       if (k > axis) stride *= estimate(shape[k]);
     }
-    return estimate(shape[axis]) >= kLine && stride >= kLine && elements >= kWorthLaunch;
+    return estimate(shape[axis]) >= kLine && stride >= kLine && elements >= targets::kAnyProcessor.copy_points;
   }
 
   // All nests use a copy of an input or output in this layout.

@@ -5,6 +5,7 @@
 
 #include "packager/ir/typical.h"
 #include "packager/nest/layout.h"
+#include "targets/machines.h"
 
 namespace mlc::passes {
 
@@ -174,7 +175,7 @@ double cost_of(const Expr* root) {
   double cost = 0;
   ir::walk(root, [&](const Expr* e) {
     if (is_transcendental(e->op)) {
-      cost += 15;
+      cost += targets::kAnyProcessor.function_operations;
       return;
     }
     switch (e->op) {

@@ -341,7 +341,7 @@ class VariantCompiler {
     const ir::Expr* operations = figures.operations;
     bool is_shared = false;
     for (const loop::Kernel& kernel : kernels) {
-      const ir::Expr* own = lower::product_operations(ctx_, kernel);
+      const ir::Expr* own = lower::product_operations(ctx_, kernel, target_);
       if (&kernel == &kernels.back() || !own || !operations) continue;
       operations = ctx_.max(ctx_.sub(operations, own), ctx_.integer(0));
       is_shared = true;
@@ -357,7 +357,7 @@ class VariantCompiler {
       if (target_.is_device()) launch.steps = loop::back_edges(ctx_, kernel);
       launch.figures = is_last && figures.operations && !is_shared ? figures : moved_by(kernel, *place.function);
       if (is_last) launch.figures.operations = operations;
-      else if (const ir::Expr* own = lower::product_operations(ctx_, kernel)) launch.figures.operations = own;
+      else if (const ir::Expr* own = lower::product_operations(ctx_, kernel, target_)) launch.figures.operations = own;
       std::vector<const ir::Expr*> sizes;
       for (const loop::Param& param : kernel.params) {
         if (param.role != loop::Role::Array) continue;

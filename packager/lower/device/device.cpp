@@ -19,7 +19,6 @@ namespace {
 constexpr double kLeastShared = 4, kLeastFolded = 4;
 constexpr int kMostRounds = 200;
 // A fold of so many points is cut into chunks, each for a lane of its own, where fewer lanes than these would be at work.
-constexpr double kLongFold = 2048, kFewLanes = 4096;
 constexpr int64_t kChunk = 256;
 
 // Numbers that all parts of a statement share.
@@ -196,7 +195,7 @@ class Splitting {
 
   bool is_long(const Expr* fold) {
     const ir::Combiner& c = *fold->fold->combiner;
-    if (!c.commutative || c.join == ir::Join::Last || points(n_.dims) >= kFewLanes || points(fold->fold->dims) < kLongFold) return false;
+    if (!c.commutative || c.join == ir::Join::Last || points(n_.dims) >= job_.device().busy_points || points(fold->fold->dims) < job_.device().cut_fold_points) return false;
     if (estimate(longest(fold)->extent) < 2 * kChunk) return false;
     DimSet ours = 0;
     for (const ir::Dim* d : n_.dims) ours |= facts_.bit(d);

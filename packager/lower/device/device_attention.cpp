@@ -32,8 +32,6 @@ constexpr int64_t kMostSums = 64;             // of a lane, for a good schedule
 constexpr unsigned kCopies = 2, kMoreCopies = 8;  // of a step: SPIR-V is compiled where it runs
 constexpr int64_t kCopiesOfLoads = 4;
 constexpr int64_t kKeys = 32;                 // of a turn
-constexpr double kRowsWorthKeys = 24;         // queries that cost as much as what all queries of a block share
-constexpr double kShortPieces = 1.1;
 constexpr double kTypicalQueries = 128;
 
 // Elements of a value as lanes have them: in vectors, eight side by side.
@@ -61,7 +59,7 @@ class AttentionStage final : public TileStage {
     for (const ir::Dim* d : p_.outer) steps = ctx_.mul(steps, d->extent);
     std::vector<const Expr*> extents{p_.rows.points, a_.key->extent, steps};
     for (const ir::Dim* d : p_.batch) extents.push_back(d->extent);
-    work = k_.takes(kOperationNs, extents);
+    work = k_.takes(job_.operation_ns(), extents);
   }
 
  private:
@@ -354,6 +352,7 @@ class Attentions {
     double others = 1;
     for (const ir::Dim* d : a_.product.batch) others *= typical(d->extent, 1);
     const double queries = typical(a_.product.rows.points, kTypicalQueries);
+    const targets::DeviceRow& machine = job_.device();
     std::vector<std::pair<double, schedule::Schedule>> costs;
     const bool is_compiled_late = job_.target.llvm_triple.empty();
     for (const int64_t rows : {64, 32, 16})
@@ -361,8 +360,8 @@ class Attentions {
         const int64_t sums = rows / kTileSide * (space.tile_columns / kTileSide);
         how.tile = {rows, kKeys, depth, is_compiled_late ? kCopies : kMoreCopies, false};
         if (sums > kMostSums || !schedule::verify(how, space).ok()) continue;
-        const double blocks = std::max(others * std::ceil(queries / static_cast<double>(rows)), machine_of(job_.target).multiprocessors);
-        costs.emplace_back(blocks * (static_cast<double>(rows) + kRowsWorthKeys) * (depth == 16 ? 1 : kShortPieces), how);
+        const double blocks = std::max(others * std::ceil(queries / static_cast<double>(rows)), machine.multiprocessors);
+        costs.emplace_back(blocks * (static_cast<double>(rows) + machine.query_rows) * (depth == 16 ? 1 : machine.short_piece), how);
       }
     std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (auto& [cost, s] : costs) ranked.push_back(std::move(s));

@@ -109,7 +109,7 @@ class DeviceProducts {
     schedule::Schedule s = base_;
     const bool is_along = is_along_depth();
     // Half a panel is whole sectors of a line still.
-    const auto cycles = [&](int64_t c) { return cycles_of_slices(machine_of(job_.target), size_, c, kSliceLanes / c, slice_copies(few_of(p_.rows))); };
+    const auto cycles = [&](int64_t c) { return cycles_of_slices(job_.device(), size_, c, kSliceLanes / c, slice_copies(few_of(p_.rows))); };
     const int64_t columns = is_along ? kLongColumns : cycles(kPanelColumns / 2) < cycles(kPanelColumns) ? kPanelColumns / 2 : kPanelColumns;
     s.tile = {few_of(p_.rows), columns, kSliceLanes / columns, slice_copies(few_of(p_.rows)), false};
     s.tile.flat = p_.depth.size() > 1 && estimate(p_.depth.back()->extent) < static_cast<double>(4 * s.tile.depth);
@@ -140,7 +140,7 @@ class DeviceProducts {
         const int64_t copies = job_.target.llvm_triple.empty() ? std::min(kFewProducts / sums, kFewCopies) : kMostProducts / sums;
         s.tile = {rows, columns, depth, static_cast<unsigned>(std::clamp<int64_t>(copies, 1, depth)), flat};
         if (is_long_epilogue(sums)) s.places = {{"sums", 1}};
-        costs.emplace_back(cycles_of_tiles(machine_of(job_.target), size_, rows, columns, shared_bytes(s)), s);
+        costs.emplace_back(cycles_of_tiles(job_.device(), size_, rows, columns, shared_bytes(s)), s);
       }
     std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (size_t k = 0; k < 4; ++k) ranked.push_back(costs[k].second);

@@ -17,9 +17,6 @@ using ir::Op;
 
 namespace {
 
-constexpr double kFoldOfBlock = 512;      // elements
-constexpr double kFewPoints = 4096;    // of which it does not matter how their folds are stored in memory
-constexpr double kFewBlocks = 64, kTooLong = 65536;  // so few blocks, each with so much, would be all that is at work
 
 double points(const std::vector<const ir::Dim*>& dims) {
   double product = 1;
@@ -57,16 +54,17 @@ class FoldSearch {
   bool suits(const Expr* e) {
     const ir::Fold& fold = *e->fold;
     const double block = job_.target.block_lanes;
+    const targets::DeviceRow& machine = job_.device();
     if (e->args.size() != 1 || !fold.combiner->commutative || !lanes_op(fold.combiner->join)) return false;
-    if (points(n_.dims) < kFewBlocks && points(fold.dims) > kTooLong) return false;
+    if (points(n_.dims) < machine.few_blocks && points(fold.dims) > machine.block_fold_points) return false;
     // What several points share is theirs together: a block for each of them would fold it again.
-    if (facts_.dims(e) != ours_ || points(fold.dims) < kFoldOfBlock || estimate(spread_dim(e)->extent) < 2 * block) return false;
+    if (facts_.dims(e) != ours_ || points(fold.dims) < machine.lane_fold_points || estimate(spread_dim(e)->extent) < 2 * block) return false;
     bool plain = true, together = true;
     ir::walk(e->args[0], [&](const Expr* x) {
       plain &= x->op != Op::Fold;
       if (x->op == Op::Load && facts_.depends(x, spread_dim(e))) together &= is_contiguous(job_.ctx, x->args[0], spread_dim(e));
     });
-    return plain && (together || points(n_.dims) < kFewPoints);
+    return plain && (together || points(n_.dims) < machine.busy_points);
   }
 
   const Job& job_;
@@ -82,7 +80,7 @@ class BlockFold final : public Stage {
     schedule = mlc::schedule::print(how);
     for (const ir::Dim* d : n_.dims) grid.push_back(d->extent);
     if (grid.empty()) grid.push_back(ctx_.integer(1));
-    work = k_.takes(kOperationNs, grid, k_.operations(n_.writes[0].value));
+    work = k_.takes(job_.operation_ns(), grid, k_.operations(n_.writes[0].value));
   }
 
  private:

@@ -20,11 +20,6 @@ using schedule::Family;
 namespace {
 
 constexpr unsigned kLineLanes = 128;       // of a block
-constexpr double kLeastSharedPoints = 32;    // points of a fold that the points of a row share
-constexpr double kLeastAlone = 256;    // of one that a single point has,
-constexpr double kManyRows = 4096;     // where there are so many of these; fewer take what they get
-constexpr double kLongLine = 16384;    // more points go to several blocks, unless there are many rows
-constexpr double kFewLines = 64;
 constexpr int64_t kFewTurns = 4;
 constexpr double kShortLine = 256;     // a quarter of the lanes is enough
 
@@ -42,7 +37,7 @@ double points_of(const std::vector<const ir::Dim*>& dims) {
 
 class Recognition {
  public:
-  Recognition(ir::Context& ctx, const FlatNest& nest) : ctx_(ctx), n_(nest) {}
+  Recognition(const Job& job, const FlatNest& nest) : ctx_(job.ctx), machine_(job.device()), n_(nest) {}
 
   std::optional<Lines> run() {
     if (n_.where || n_.scan_dim) return std::nullopt;
@@ -78,9 +73,9 @@ class Recognition {
 
   bool pays() {
     const double rows = points_of(l_.rows);
-    if (l_.longest > kLongLine && rows < kFewLines) return false;
-    if (l_.longest < (l_.line.empty() && rows >= kManyRows ? kLeastAlone : kLeastSharedPoints)) return false;
-    return is_contiguous_fold() || (l_.line.empty() && rows < kFewLines);
+    if (l_.longest > machine_.line_points && rows < machine_.few_blocks) return false;
+    if (l_.longest < (l_.line.empty() && rows >= machine_.busy_points ? machine_.own_fold_points : machine_.shared_fold_points)) return false;
+    return is_contiguous_fold() || (l_.line.empty() && rows < machine_.few_blocks);
   }
 
   // Whether neighbouring points of a fold are neighbours in an array.
@@ -95,6 +90,7 @@ class Recognition {
   }
 
   ir::Context& ctx_;
+  const targets::DeviceRow& machine_;
   const FlatNest& n_;
   Facts facts_;
   Lines l_;
@@ -112,7 +108,7 @@ class LineStage final : public Stage {
     for (const ir::Dim* d : l_.line) extents.push_back(d->extent);
     const Expr* operations = ctx_.number(0, DType::F64);
     for (const FlatWrite& w : n_.writes) operations = ctx_.binary(Op::Add, operations, k_.operations(w.value));
-    work = k_.takes(kOperationNs, extents, operations);
+    work = k_.takes(job_.operation_ns(), extents, operations);
   }
 
  private:
@@ -255,7 +251,7 @@ class LineStage final : public Stage {
 
 std::optional<Schedules> device_lines(const Job& job, const FlatNest& nest) {
   if (nest.scan_dim) return device_scans(job, nest);
-  auto lines = Recognition(job.ctx, nest).run();
+  auto lines = Recognition(job, nest).run();
   if (!lines) return std::nullopt;
   Schedules s;
   DimNames names;

@@ -34,8 +34,6 @@ constexpr int64_t kMmaRows = 16, kMmaColumns = 8;
 constexpr int64_t kPadOfSums = 8;                    // behind each row of sums in memory: four rows meet in no bank
 constexpr uint32_t kHighBits = 0xffffe000;     // of an f32 that tf32 has
 constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32;
-constexpr double kMmaLoadCost = 16;               // of an element that a block brings, beside a product
-constexpr double kMmaBlocks = 2;                  // at once on a multiprocessor: fewer leave parts of a device idle
 constexpr double kMostMmaWaste = 1.25;            // steps of a piece beside those that exist
 
 // The type of factors that are taken as they are; F32: they are computed in f32 first.
@@ -331,9 +329,9 @@ class ProductMma final : public ProductStage {
 double whole_pieces(double steps, int64_t depth) { return std::ceil(steps / static_cast<double>(depth)) * static_cast<double>(depth); }
 
 // What a tile takes, for all blocks; as if there were many, if there are few.
-double mma_cost(const DeviceMachine& machine, const ProductSize& size, int64_t rows, int64_t columns) {
+double mma_cost(const targets::DeviceRow& machine, const ProductSize& size, int64_t rows, int64_t columns) {
   const double blocks = std::ceil(size.rows / static_cast<double>(rows)) * std::ceil(size.columns / static_cast<double>(columns)) * size.batch;
-  return std::max(blocks, kMmaBlocks * machine.multiprocessors) * static_cast<double>(rows * columns) * (1 + kMmaLoadCost * (1 / static_cast<double>(rows) + 1 / static_cast<double>(columns)));
+  return std::max(blocks, machine.mma_blocks * machine.multiprocessors) * static_cast<double>(rows * columns) * (1 + machine.mma_load_operations * (1 / static_cast<double>(rows) + 1 / static_cast<double>(columns)));
 }
 
 }  // namespace
@@ -355,7 +353,7 @@ std::vector<schedule::Schedule> mma_schedules(const Job& job, const DeviceProduc
       schedule::Schedule s = base;
       s.tile = {rows, columns, depth, 1, flat};
       s.block = rows == 128 && columns == 128 ? 256 : 128;
-      costs.emplace_back(mma_cost(machine_of(job.target), size, rows, columns), s);
+      costs.emplace_back(mma_cost(job.device(), size, rows, columns), s);
     }
   std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<schedule::Schedule> ranked;

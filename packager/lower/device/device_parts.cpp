@@ -29,7 +29,7 @@ bool is_slices(const FlatNest& nest, const DeviceProduct& p) {
   return few(p.rows.points) || few(p.columns.points);
 }
 
-double cycles(const DeviceMachine& machine, ProductSize size, bool slices) {
+double cycles(const targets::DeviceRow& machine, ProductSize size, bool slices) {
   double least = 1e300;
   if (slices) {
     if (size.columns < size.rows) std::swap(size.rows, size.columns);
@@ -58,7 +58,7 @@ FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& 
   for (const ir::Dim* d : p.depth)
     if (d->extent->is_const() && !facts.depends(p.fold->fold->where, d) && (!longest || d->extent->i > longest->extent->i)) longest = d;
   if (!longest) return {};
-  const DeviceMachine& machine = machine_of(job.target);
+  const targets::DeviceRow& machine = job.device();
   const ProductSize whole = product_size(nest, p);
   const bool slices = is_slices(nest, p);
   const double alone = cycles(machine, whole, slices);

@@ -100,10 +100,10 @@ std::optional<DeviceProduct> product_for_device(ir::Context& ctx, const FlatNest
   return p;
 }
 
-const Expr* product_operations(ir::Context& ctx, const loop::Kernel& kernel) {
+const Expr* product_operations(ir::Context& ctx, const loop::Kernel& kernel, const targets::Target& target) {
   const std::string& how = kernel.schedule;
   const bool is_product = how.starts_with("tile ") || how.starts_with("slices ");
-  return is_product && kernel.lanes && kernel.work ? ctx.mul(kernel.work, ctx.integer(static_cast<int64_t>(2 / kOperationNs))) : nullptr;
+  return is_product && kernel.lanes && kernel.work ? ctx.mul(kernel.work, ctx.integer(static_cast<int64_t>(2 / targets::device_of(target.name).operation_ns))) : nullptr;
 }
 
 ProductStage::ProductStage(const Job& job, const FlatNest& nest, Skeleton& k, DeviceProduct p, const schedule::Schedule& how)
@@ -120,7 +120,7 @@ ProductStage::ProductStage(const Job& job, const FlatNest& nest, Skeleton& k, De
   for (const ir::Dim* d : p_.outer) folded = ctx_.mul(folded, d->extent);
   std::vector<const Expr*> extents{p_.rows.points, p_.columns.points, folded};
   for (const ir::Dim* d : p_.batch) extents.push_back(d->extent);
-  work = k_.takes(kOperationNs, extents);
+  work = k_.takes(job_.operation_ns(), extents);
 }
 
 void ProductStage::bind_batch(const std::vector<const Expr*>& at) {

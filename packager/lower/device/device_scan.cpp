@@ -26,12 +26,10 @@ namespace {
 
 constexpr unsigned kScanLanes = 128;
 constexpr int64_t kElements = 8;           // of a lane, in a turn
-constexpr double kLeastLine = 256;         // elements,
-constexpr double kManyLines = 4096;        // where lines are fewer than these, or lie along memory
 constexpr double kShortScan = 512;         // a quarter of the lanes is enough
 
 // Of a scan that lanes may share: one value without folds or faults, by an operation of which any order is right.
-bool is_shared_scan(ir::Context& ctx, const FlatNest& n) {
+bool is_shared_scan(const Job& job, const FlatNest& n) {
   if (!n.scan_dim || n.where || n.writes.size() != 1 || n.writes[0].push || n.writes[0].in_range || !n.kept.empty()) return false;
   const Join join = n.scan_combiner->join;
   if (!n.scan_combiner->commutative || join == Join::Last || join == Join::Custom || join == Join::Any || join == Join::All) return false;
@@ -41,12 +39,12 @@ bool is_shared_scan(ir::Context& ctx, const FlatNest& n) {
   bool plain = w.dtype == t, along = false;
   ir::walk(w.value, [&](const Expr* e) {
     plain &= e->op != Op::Fold && (e->op != Op::Load || e->access != Access::Checked);
-    along |= e->op == Op::Load && is_contiguous(ctx, e->args[0], n.scan_dim);
+    along |= e->op == Op::Load && is_contiguous(job.ctx, e->args[0], n.scan_dim);
   });
   double lines = 1;
   for (const ir::Dim* d : n.dims)
     if (d != n.scan_dim) lines *= estimate(d->extent);
-  return plain && estimate(n.scan_dim->extent) >= kLeastLine && (along || lines < kManyLines);
+  return plain && estimate(n.scan_dim->extent) >= job.device().own_fold_points && (along || lines < job.device().busy_points);
 }
 
 class ScanStage final : public Stage {
@@ -59,11 +57,11 @@ class ScanStage final : public Stage {
       if (d != n_.scan_dim) others_.push_back(d), extents.push_back(d->extent);
     num_lines_ = ctx_.product(extents);
     grid = {ctx_.ceildiv(num_lines_, ctx_.integer(lines_))};
-    line_size_ = turn_ + (turn_ + kBanks - 1) / kBanks;
+    line_size_ = turn_ + (turn_ + job_.device().banks - 1) / job_.device().banks;
     elements_ = k_.shared("elements", w_.dtype, lines_ * line_size_);
     totals_ = k_.shared("totals", w_.dtype, kScanLanes);
     extents.push_back(n_.scan_dim->extent);
-    work = k_.takes(kOperationNs, extents, k_.operations(w_.value));
+    work = k_.takes(job_.operation_ns(), extents, k_.operations(w_.value));
   }
 
  private:
@@ -102,7 +100,7 @@ class ScanStage final : public Stage {
 
   const Expr* join(const Expr* left, const Expr* right) { return k_.b.let(builtin_join(ctx_, c_, {left}, {right})[0]); }
   const Expr* load(uint32_t memory, const Expr* at) { return k_.b.let(loop::vec_load(ctx_, memory, {w_.dtype, 1}, at)); }
-  const Expr* place(const Expr* element) { return k_.b.let(ctx_.add(base_, ctx_.add(element, ctx_.floordiv(element, ctx_.integer(kBanks))))); }
+  const Expr* place(const Expr* element) { return k_.b.let(ctx_.add(base_, ctx_.add(element, ctx_.floordiv(element, ctx_.integer(job_.device().banks))))); }
   const Expr* extent() const { return n_.scan_dim->extent; }
 
   // Elements of a turn, those of neighbouring lanes side by side.
@@ -195,7 +193,7 @@ class ScanStage final : public Stage {
 }  // namespace
 
 std::optional<Schedules> device_scans(const Job& job, const FlatNest& nest) {
-  if (!is_shared_scan(job.ctx, nest)) return std::nullopt;
+  if (!is_shared_scan(job, nest)) return std::nullopt;
   Schedules s;
   DimNames names;
   s.space.family = Family::Lines;

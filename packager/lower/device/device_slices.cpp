@@ -17,8 +17,8 @@ class ProductSlices final : public ProductStage {
       : ProductStage(job, nest, k, p, how), tile_(how_.tile) {
     grid.push_back(ctx_.ceildiv(p_.columns.points, ctx_.integer(tile_.columns)));
     // Lanes of a warp have neighbouring columns, then neighbouring slices: together they reach every bank once.
-    const int64_t row = tile_.rows * tile_.columns;
-    slice_ = row + ((tile_.columns - row) % kBanks + kBanks) % kBanks;
+    const int64_t row = tile_.rows * tile_.columns, banks = job_.device().banks;
+    slice_ = row + ((tile_.columns - row) % banks + banks) % banks;
     memory_ = k_.shared("slices", p_.sum(), slice_ * tile_.depth);
   }
 

@@ -32,7 +32,7 @@ class Squares final : public Stage {
     }
     for (const ir::Dim* d : {c_.across, c_.along}) grid.push_back(ctx_.ceildiv(d->extent, ctx_.integer(kSide)));
     for (const Expr* load : c_.loads) memory_.push_back(k_.shared("square", load->type.dtype, kSide * (kSide + 1)));
-    work = k_.takes(kOperationNs, extents, k_.operations(n_.writes[0].value));
+    work = k_.takes(job_.operation_ns(), extents, k_.operations(n_.writes[0].value));
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include "packager/ir/broadcast.h"
 #include "packager/ir/typical.h"
+#include "targets/machines.h"
 
 namespace mlc::lower {
 
@@ -52,7 +53,7 @@ double cost_alone(const Expr* e) {
     default: {
       // Floats below f32 are widened for every operation, and rounded after it.
       const bool narrow = is_float(e->type.dtype) && bits_of(e->type.dtype) < 32;
-      return e->op >= Op::Exp && e->op <= Op::Erf ? 15 : narrow ? 5 : 1;
+      return e->op >= Op::Exp && e->op <= Op::Erf ? targets::kAnyProcessor.function_operations : narrow ? 5 : 1;
     }
   }
 }

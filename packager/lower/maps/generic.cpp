@@ -62,7 +62,7 @@ unsigned natural_lanes(const Job& job, const FlatNest& nest, const ir::Dim* d) {
   return lanes;
 }
 
-int64_t line_quantum(const FlatNest& nest, int64_t lanes) { return std::max<int64_t>(lanes, 64 / bytes_of(nest.writes[0].dtype)); }
+int64_t line_quantum(const Job& job, const FlatNest& nest, int64_t lanes) { return std::max<int64_t>(lanes, job.processor().line_bytes / bytes_of(nest.writes[0].dtype)); }
 
 schedule::Tail tail_of_lanes(const targets::Target& target) { return target.has_masks ? schedule::Tail::Mask : schedule::Tail::Narrow; }
 
@@ -108,7 +108,6 @@ constexpr unsigned kScanVectors = 8;  // side by side: steps that wait for none 
 constexpr unsigned kFoldVectors = 4;     // accumulators of a light fold
 constexpr unsigned kFunctionVectors = 2;  // that share the constants of an exponential
 constexpr unsigned kMostLanes = 64;
-constexpr double kLanesAtOnce = 1 << 14;  // of a device: a block on each multiprocessor
 
 // A plain write at which the values of `inner` are contiguous, and those of `outer` behind each other without a gap.
 bool takes_turns(ir::Context& ctx, const FlatNest& nest, const ir::Dim* inner, const ir::Dim* outer) {
@@ -133,7 +132,7 @@ class Map final : public Walk {
       per_point = ctx_.binary(Op::Add, per_point, ctx_.binary(Op::Add, k_.operations(w.value), ctx_.number(1, DType::F64)));
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : n_.dims) extents.push_back(d->extent);
-    work = k_.takes(kOperationNs / lanes, extents, per_point);
+    work = k_.takes(job_.operation_ns() / lanes, extents, per_point);
   }
 
  private:
@@ -143,7 +142,7 @@ class Map final : public Walk {
     double points = 1;
     for (const ir::Dim* d : batch) points *= estimate(d->extent);
     int64_t n = neighbours_in_writes(job_, n_, batch.back());
-    while (n > 1 && points / static_cast<double>(n) < kLanesAtOnce) n /= 2;
+    while (n > 1 && points / static_cast<double>(n) < job_.device().all_lanes) n /= 2;
     return n;
   }
 
@@ -340,7 +339,7 @@ class Maps {
     for (size_t k = 0; k < parallel_ && cuts < kMostCuts; ++k) {
       const ir::Dim* d = order_[k];
       if (d->extent->is_int(1) || d == turns_) continue;
-      s.loops.push_back({.dim = name_[d], .step = d == vector_ ? line_quantum(n_, width_) : 1, .bind = schedule::Bind::Cut});
+      s.loops.push_back({.dim = name_[d], .step = d == vector_ ? line_quantum(job_, n_, width_) : 1, .bind = schedule::Bind::Cut});
       ++cuts;
     }
     for (const ir::Dim* d : order_) {

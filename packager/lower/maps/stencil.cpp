@@ -29,8 +29,6 @@ constexpr int64_t kMaxEdgeJoins = 4096;    // of code for blocks at edges, if th
 constexpr int64_t kMaxStride = 4;
 constexpr int64_t kStridedRows = 4;        // of a block whose vectors are picked from two loads, each with a mask: eight are no faster, and ten times the code
 constexpr int64_t kMaxPicked = 512;        // elements of a block that are put into vectors one by one
-constexpr int64_t kPicked = 4, kGathered = 3;  // a vector whose lanes are picked from others, against an element that is gathered
-constexpr double kStreamBytes = 2 << 20;  // an output larger than a core's cache
 
 struct WindowFold {
   const Expr* fold = nullptr;
@@ -53,7 +51,7 @@ class Window final : public Walk {
       extents.push_back(d->extent);
       if (const Loop* l = loop_of(d, Bind::Lanes)) lanes = static_cast<unsigned>(l->step);
     }
-    work = k_.takes(kOperationNs / lanes, extents, k_.operations(n_.writes[0].value));
+    work = k_.takes(job_.operation_ns() / lanes, extents, k_.operations(n_.writes[0].value));
   }
 
  private:
@@ -201,9 +199,9 @@ class Windows {
   schedule::Schedule best() {
     schedule::Schedule s;
     s.family = schedule::Family::Window;
-    const int64_t quantum = line_quantum(n_, lanes_);
+    const int64_t quantum = line_quantum(job_, n_, lanes_);
     const bool streams = line_ && !shared_by_channels() &&
-                         estimate(line_->extent) * estimate(row_->extent) * estimate(channel_->extent) * 4 > kStreamBytes;
+                         estimate(line_->extent) * estimate(row_->extent) * estimate(channel_->extent) * 4 > job_.processor().stream_bytes;
     const auto loop = [&](Loop l) { s.loops.push_back(std::move(l)); };
     const std::string& c = name_.at(channel_);
     const Loop lanes{.dim = c, .step = lanes_, .bind = Bind::Lanes, .tail = tail_of_lanes(job_.target)};
@@ -293,7 +291,8 @@ class Windows {
   bool fill_vectors() {
     if (!w_.strided || !channel_->extent->is_const()) return true;
     const int64_t n = channel_->extent->i;
-    const auto takes = [&](unsigned lanes) { return n / lanes * kPicked + (n % lanes ? kGathered * lanes : 0); };
+    const targets::ProcessorRow& machine = job_.processor();
+    const auto takes = [&](unsigned lanes) { return n / lanes * machine.picked_operations + (n % lanes ? machine.gathered_operations * lanes : 0); };
     for (unsigned lanes = lanes_ / 2; lanes >= 4; lanes /= 2)
       if (takes(lanes) < takes(lanes_)) lanes_ = lanes;
     return true;

@@ -50,7 +50,7 @@ class Transpose final : public Stage {
     }
     for (const Expr* load : loads_)
       scratch_.push_back(k_.scratch("block" + std::to_string(scratch_.size() + 1), load->type.dtype, ctx_.integer(height_ * lanes_)));
-    work = k_.takes(kOperationNs / lanes_, extents, k_.operations(n_.writes[0].value));
+    work = k_.takes(job_.operation_ns() / lanes_, extents, k_.operations(n_.writes[0].value));
   }
 
  private:
@@ -275,7 +275,7 @@ class Transposes {
     for (const ir::Dim* d : n_.dims)
       if (d != c_.across && d != c_.along) add(s.space, best, d, 1).serial = false;
     // Whole cache lines of the write.
-    const int64_t line = 64 / bytes_of(n_.writes[0].dtype), height = (std::max<int64_t>(line, lanes_) + lanes_ - 1) / lanes_ * lanes_;
+    const int64_t line = job_.processor().line_bytes / bytes_of(n_.writes[0].dtype), height = (std::max<int64_t>(line, lanes_) + lanes_ - 1) / lanes_ * lanes_;
     add(s.space, best, c_.across, height).block = true;
     const std::string across = s.space.dims.back().name;
     auto& along = add(s.space, best, c_.along, lanes_);

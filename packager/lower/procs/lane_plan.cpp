@@ -17,9 +17,6 @@ using nest::kPanel;
 
 namespace {
 
-constexpr double kLoop = 2;           // what a loop takes itself, in operations
-constexpr double kAcrossLanes = 8;    // joining the lanes of a vector
-constexpr unsigned kSums = 8;         // enough to hide the latency of a multiplication with addition
 constexpr size_t kMostOfBody = 64;  // of a body that is emitted for several vectors
 
 double trips(const Stmt& s) {
@@ -80,8 +77,9 @@ struct LanePlan::Lanes {
   const InLanes& how;
 };
 
-LanePlan::LanePlan(ir::Context& ctx, unsigned vector_bytes, const ProcAccess& access, const nest::Proc& p)
-    : ctx_(ctx), vector_bytes_(vector_bytes), access_(access) {
+LanePlan::LanePlan(const Job& job, const ProcAccess& access, const nest::Proc& p)
+    : ctx_(job.ctx), vector_bytes_(job.vector_bytes()), machine_(job.processor()), access_(access) {
+  ir::Context& ctx = ctx_;
   const Expr* panel = ctx.dim(ctx.declare_dim("panel", ctx.integer(INT32_MAX)));
   aligned_ = ctx.add(ctx.mul(ctx.integer(kPanel), panel), ctx.dim(ctx.declare_dim("lane", ctx.integer(kPanel))));
   choose(p.body);
@@ -118,7 +116,7 @@ double LanePlan::cost(const std::vector<loop::StmtPtr>& block, const Lanes* in) 
       if (e) sum += cost(e, in);
     if (s->kind == StmtKind::Store) sum += access_cost(s->array, s->index, in);
     const double inner = cost(s->body, in) + cost(s->orelse, in);
-    sum += s->kind == StmtKind::For ? kLoop + trips(*s) * inner : inner;
+    sum += s->kind == StmtKind::For ? machine_.loop_operations + trips(*s) * inner : inner;
   }
   return sum;
 }
@@ -149,7 +147,7 @@ bool LanePlan::fit(const Stmt& s, InLanes& how) const {
     while (how.lanes > 1 && static_cast<int64_t>(how.lanes) > extent->i) how.lanes /= 2;
   if (how.lanes < 2) return false;
   const unsigned sums = sums_in(s.body, false) + static_cast<unsigned>(how.facts.joined.size());
-  how.copies = sums > 0 && statements <= kMostOfBody ? copies_for(extent, how.lanes, std::max(1u, kSums / sums)) : 1;
+  how.copies = sums > 0 && statements <= kMostOfBody ? copies_for(extent, how.lanes, std::max(1u, machine_.sums_in_flight() / sums)) : 1;
   return true;
 }
 
@@ -163,7 +161,7 @@ double LanePlan::choose(const Stmt& s) {
 
 // Of a loop whose body takes `one` where its iterations follow each other.
 double LanePlan::choose_for(const Stmt& s, double one) {
-  const double alone = kLoop + trips(s) * one;
+  const double alone = machine_.loop_operations + trips(s) * one;
   if (!ir::is_extent(s.begin) || !ir::is_extent(s.end)) return alone;
   auto facts = nest::independent(ctx_, s);
   if (!facts) return alone;
@@ -171,7 +169,7 @@ double LanePlan::choose_for(const Stmt& s, double one) {
   how.facts = std::move(*facts);
   if (!fit(s, how)) return alone;
   const Lanes in{s, how};
-  const double together = kLoop + std::ceil(trips(s) / how.lanes) * cost(s.body, &in) + kAcrossLanes * static_cast<double>(how.facts.joined.size());
+  const double together = machine_.loop_operations + std::ceil(trips(s) / how.lanes) * cost(s.body, &in) + machine_.join_operations * static_cast<double>(how.facts.joined.size());
   if (together >= alone) return alone;
   chosen_[&s] = std::move(how);
   return together;

@@ -22,8 +22,8 @@ class ProcLowering {
  public:
   // `shares`: several workers, or lanes of a device, may have an instance together.
   ProcLowering(const Job& job, const nest::Function& f, const nest::Proc& p, loop::Hoisting hoist, bool shares)
-      : p_(p), ctx_(job.ctx), k_(job), s_(job.ctx, job.target, job.vector_bytes(), job.expand, k_.b), access_(job.ctx, f, p),
-        plan_(job.ctx, job.vector_bytes(), access_, p) {
+      : job_(job), p_(p), ctx_(job.ctx), k_(job), s_(job.ctx, job.target, job.vector_bytes(), job.expand, k_.b), access_(job.ctx, f, p),
+        plan_(job, access_, p) {
     schedule_.vector_bytes = job.vector_bytes();
     schedule_.hoist = hoist;
     schedule_.block = job.target.block_lanes;
@@ -63,7 +63,7 @@ class ProcLowering {
     k_.kernel.params = std::move(access_.params.list);
     MLC_RETURN_IF_ERROR(s_.status());
     if (lane_ && may_fault(k_.kernel.body)) return Status(Code::Unsupported, "lanes that wait for each other cannot stop");
-    MLC_ASSIGN(loop::Kernel kernel, k_.finish(k_.takes(kOperationNs, extents, operations(p_.body))));
+    MLC_ASSIGN(loop::Kernel kernel, k_.finish(k_.takes(job_.operation_ns(), extents, operations(p_.body))));
     MLC_RETURN_IF_ERROR(fits(kernel));
     Kernels r;
     r.push_back(std::move(kernel));
@@ -92,7 +92,7 @@ class ProcLowering {
     const double turns = std::max(1.0, estimate(found->carried->end) - estimate(found->carried->begin));
     double instances = 1;
     for (const ir::Dim* d : p_.dims) instances *= estimate(d->extent);
-    if (schedule_.block > 0 ? instances > kManyInstances : plan_.operations(*found->carried) < kLeastOfPhase * turns * found->inside) return;
+    if (schedule_.block > 0 ? instances > job_.device().busy_points : plan_.operations(*found->carried) < job_.processor().meeting_operations * turns * found->inside) return;
     std::vector<const Stmt*> loops{found->carried};
     loops.insert(loops.end(), found->shared.begin(), found->shared.end());
     for (const Stmt* s : loops)
@@ -326,11 +326,10 @@ class ProcLowering {
     }
   }
 
-  static constexpr double kLeastOfPhase = 2000;   // operations of a phase that workers share
-  static constexpr double kManyInstances = 4096;  // as many lanes of a device as have something to do without sharing
   static constexpr unsigned kLanesOfInstance = 512;
   static constexpr int64_t kTurns = 16;  // of a loop whose length is not known before
 
+  const Job& job_;
   const nest::Proc& p_;
   ir::Context& ctx_;
   Skeleton k_;

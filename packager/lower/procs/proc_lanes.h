@@ -9,6 +9,7 @@
 
 #include "packager/lower/flat/body.h"
 #include "packager/lower/procs/proc_access.h"
+#include "packager/lower/walk/templates.h"
 #include "packager/nest/facts/independent.h"
 
 namespace mlc::lower {
@@ -23,7 +24,7 @@ struct InLanes {
 // Which loops of a proc run in lanes: those where the estimate says that it pays, seen from outside.
 class LanePlan {
  public:
-  LanePlan(ir::Context& ctx, unsigned vector_bytes, const ProcAccess& access, const nest::Proc& p);
+  LanePlan(const Job& job, const ProcAccess& access, const nest::Proc& p);
   const InLanes* of(const loop::Stmt& loop) const;
   double operations(const loop::Stmt& loop) const { return costs_.at(&loop); }  // that it takes, roughly
 
@@ -39,6 +40,7 @@ class LanePlan {
 
   ir::Context& ctx_;
   const unsigned vector_bytes_;
+  const targets::ProcessorRow& machine_;
   const ProcAccess& access_;
   const ir::Expr* aligned_;  // 16*c + l, with the dim l
   std::unordered_map<const loop::Stmt*, InLanes> chosen_;

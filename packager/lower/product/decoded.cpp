@@ -19,8 +19,6 @@ namespace {
 
 constexpr int64_t kMostSteps = 8;  // elements of k at once
 constexpr int64_t kMostRows = 12;
-constexpr unsigned kChains = 8;     // enough to hide the latency of an FMA
-constexpr double kDecodedStepNs = 0.3;     // of a vector
 
 const Expr* element(const Expr* e) {
   if (e->op == Op::Cast && e->type.dtype == DType::F32) e = e->args[0];
@@ -95,7 +93,7 @@ class Decoded final : public Stage {
     axes.push_back({panel_->extent, ctx_.mul(ctx_.integer(nest::kPanel), depth)});
     std::vector<const Expr*> extents{rows, r_.n->extent, depth};
     for (const ir::Dim* d : batch) extents.push_back(d->extent);
-    work = k_.takes(kDecodedStepNs / lanes_, extents);
+    work = k_.takes(job_.processor().decoded_step_ns / lanes_, extents);
   }
 
  private:
@@ -240,7 +238,7 @@ std::optional<Schedules> decoded_products(const Job& job, const FlatNest& nest) 
   schedule::Space::Dim& k = add(depth, r.k->extent);
   k.cut = false;
   k.reduces = k.part = k.exact = true;
-  how.loops.push_back({.dim = depth, .bind = schedule::Bind::Unroll, .count = static_cast<unsigned>(steps), .chains = kChains, .reduces = true});
+  how.loops.push_back({.dim = depth, .bind = schedule::Bind::Unroll, .count = static_cast<unsigned>(steps), .chains = job.processor().sums_in_flight(), .reduces = true});
   how.instruction = "fma.f32";
   s.space.needs_lanes = true;
   s.space.needs_rows = r.m != nullptr;

@@ -26,20 +26,9 @@ using schedule::Loop;
 
 namespace {
 
-constexpr schedule::Blocks kBlocks = {
-    .steps = 2'000'000,
-    .bytes = 384 << 10,  // within half of a common L2
-    .rows = 64,          // fewer would read B from beyond L2 too often
-    .passes = 8,         // over A: all of it is better read once then than all of B
-    .shared = 16 << 20,  // more comes from memory each time, while A stays in the shared cache
-};
-constexpr double kFetchFrom = 32 << 10;   // bytes of B; where a model has little more, it may stay in L1 from one run to the next
-constexpr double kPartBytes = 160 << 10;  // of a group: two of them beside a block of A in a common L2
-constexpr double kStepNs = 0.25;      // of a vector: two at once
 constexpr size_t kMaxEdgeTiles = 6;
 constexpr double kLongEpilogueOfTile = 14;  // operations: more than bias, residual, activation by min and max
 constexpr int64_t kLateSteps = 4;     // of k, for each tap
-constexpr unsigned kChainsOfTile = 8;       // enough to hide the latency of an FMA
 
 Anchor anchor_of(const Contraction& c) {
   Facts facts;
@@ -144,7 +133,8 @@ class Products {
     for (const ir::Dim* d : c_.taps) s.loops.push_back({.dim = name(d), .reduces = true});
     s.loops.push_back(along_k(tile));
     add_epilogue(tile, s);
-    s.blocks = kBlocks;
+    const targets::ProcessorRow& machine = job_.processor();
+    s.blocks = {.steps = machine.block_steps, .bytes = machine.block_bytes, .rows = machine.least_block_rows, .passes = machine.row_passes, .shared = machine.shared_columns_bytes};
     choose_memory(tile, s.blocks);
     s.instruction = instruction();
     s.vector_bytes = job_.vector_bytes();
@@ -180,9 +170,9 @@ class Products {
     double all = bytes_of_column() * static_cast<double>(c_.n->extent->i);
     for (const ir::Dim* d : c_.batch)
       if (facts_.depends(c_.b, d)) all *= estimate(d->extent);
-    blocks.fetch = all > kFetchFrom;
+    blocks.fetch = all > job_.processor().fetch_bytes;
     if (!blocks.fetch || !c_.m || c_.m_outer || !c_.taps.empty() || c_.codes()) return;
-    const int64_t k = c_.k->extent->i, least = static_cast<int64_t>(std::ceil(static_cast<double>(k * width * bytes) / kPartBytes));
+    const int64_t k = c_.k->extent->i, least = static_cast<int64_t>(std::ceil(static_cast<double>(k * width * bytes) / job_.processor().part_bytes));
     if (least < 2) return;
     for (int64_t parts = least; parts <= 2 * least && blocks.depth == 0; ++parts)
       if (k % (2 * parts) == 0) blocks.depth = k / parts;
@@ -217,7 +207,7 @@ class Products {
     if (count->is_const() && count->i <= 8) unroll = static_cast<unsigned>(std::max<int64_t>(count->i, 1));
     else if (a_lies_along_k(job_, c_)) unroll = job_.lanes_of(c_.acc());
     else if (tile.rows * tile.vectors >= 28 || job_.target.vector_registers <= 16) unroll = 1;  // no register to spare
-    Loop k{.dim = name(c_.k), .step = step, .count = unroll, .chains = kChainsOfTile, .reduces = true};
+    Loop k{.dim = name(c_.k), .step = step, .count = unroll, .chains = job_.processor().sums_in_flight(), .reduces = true};
     k.bind = c_.along_k() ? Bind::Lanes : unroll > 1 ? Bind::Unroll : Bind::Serial;
     return k;
   }
@@ -300,7 +290,7 @@ Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c, con
   std::vector<const Expr*> extents{c_.m ? c_.m->extent : ctx_.integer(1), c_.n->extent, k_total_};
   for (const ir::Dim* d : c_.batch) extents.push_back(d->extent);
   if (c_.m_outer) extents.push_back(c_.m_outer->extent);
-  work = k_.takes(kStepNs / std::max(lanes_, c_.k_lanes) / static_cast<double>(c_.group), extents);
+  work = k_.takes(job_.processor().step_ns / std::max(lanes_, c_.k_lanes) / static_cast<double>(c_.group), extents);
 }
 
 void Gemm::around(const std::function<void()>& loops) {

@@ -18,7 +18,6 @@ using ir::Op;
 
 namespace {
 
-constexpr int64_t kShortSum = 128;  // steps: over before memory has answered
 
 }  // namespace
 
@@ -89,7 +88,7 @@ void Gemm::plan_fetch(const Group& g) {
   if (!is_whole && !batch_of_b()) return;  // behind the columns that are left over comes the next point of the batch, or nothing
   const int64_t panels = width_ / nest::kPanel, depth = part_begin_ ? how_.blocks.depth : k_total_->i;
   const bool one_piece = !part_begin_ && s_.value(c_.b_panel)->is_int(depth * nest::kPanel);
-  const int64_t pieces = one_piece ? 1 : panels, piece = depth * width_ / pieces, line = kLineBytes / bytes_of_b();
+  const int64_t pieces = one_piece ? 1 : panels, piece = depth * width_ / pieces, line = job_.processor().line_bytes / bytes_of_b();
   const Expr* begin = k_.b.let(start_of_panel(ctx_.floordiv(g.first, ctx_.integer(nest::kPanel))));  // of what is read now
   const Range rows = tiles_of_rows();
   const Expr* tiles = ctx_.sub(rows.end, rows.begin);
@@ -130,12 +129,12 @@ void Gemm::begin_fetch() {
 void Gemm::fetch(int64_t steps) {
   if (!fetch_.at) return;
   k_.b.prefetch(c_.b->array, fetch_.at);
-  if (fetch_.pieces == 1) k_.b.prefetch(c_.b->array, ctx_.add(fetch_.at, ctx_.integer(kLineBytes / bytes_of_b())));
+  if (fetch_.pieces == 1) k_.b.prefetch(c_.b->array, ctx_.add(fetch_.at, ctx_.integer(job_.processor().line_bytes / bytes_of_b())));
   k_.b.assign(fetch_.at, ctx_.add(fetch_.at, ctx_.min(ctx_.mul(fetch_.per_step, ctx_.integer(steps)), fetch_.most)));
 }
 
 void Gemm::find_beside() {
-  if (!c_.m || c_.along_k() || (k_total_->is_const() && k_total_->i < kShortSum)) return;
+  if (!c_.m || c_.along_k() || (k_total_->is_const() && k_total_->i < job_.processor().fetch_steps)) return;
   ir::walk(n_.writes[0].value, [&](const Expr* e) {
     if (e->op != Op::Load || e == c_.a || e == c_.b || e->array >= n_.params.size() || s_.facts.needs_guard(e)) return;
     const Expr* at = e->args[0];
@@ -148,7 +147,7 @@ void Gemm::find_beside() {
 void Gemm::fetch_beside(const Group& g) {
   for (const Expr* load : beside_)
     for (unsigned r = 0; r < height_; ++r)
-      for (int64_t column = 0; column < int64_t{g.vectors} * g.lanes; column += kLineBytes / bytes_of(load->type.dtype))
+      for (int64_t column = 0; column < int64_t{g.vectors} * g.lanes; column += job_.processor().line_bytes / bytes_of(load->type.dtype))
         s_.scoped([&] {
           s_.bind(c_.m, ctx_.add(first_row_, ctx_.integer(r)));
           s_.bind(c_.n, ctx_.add(g.first, ctx_.integer(column)));

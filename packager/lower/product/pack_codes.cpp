@@ -13,12 +13,11 @@ using ir::Op;
 namespace {
 
 constexpr int64_t kSigns = 0x80;
-constexpr double kPanelNs = 6;  // of one group of sixteen columns
 
 class PackCodes {
  public:
   PackCodes(const Job& job, const Contraction& c, const Panels& panels, bool flip)
-      : ctx_(job.ctx), c_(c), panels_(panels), flip_(flip), k_(job), s_(job.ctx, job.target, job.vector_bytes(), job.expand, k_.b) {
+      : ctx_(job.ctx), c_(c), panels_(panels), flip_(flip), panel_ns_(job.processor().panel_ns), k_(job), s_(job.ctx, job.target, job.vector_bytes(), job.expand, k_.b) {
     const Expr* leaves[] = {ctx_.dim(c.n), ctx_.dim(c.k)};
     const auto strides = ir::linear_in(ctx_, c.b->args[0], leaves);
     columns_side_by_side_ = strides && strides->coefficients[0]->is_int(1);
@@ -49,7 +48,7 @@ class PackCodes {
     for (const ir::Dim* d : c_.taps) extents.push_back(d->extent);
     extents.push_back(panels_.count);
     extents.push_back(panels_.groups);
-    return k_.finish(k_.takes(kPanelNs, extents));
+    return k_.finish(k_.takes(panel_ns_, extents));
   }
 
  private:
@@ -140,6 +139,7 @@ class PackCodes {
   const Contraction& c_;
   const Panels& panels_;
   const bool flip_;
+  const double panel_ns_;  // of one group of sixteen columns
   Skeleton k_;
   Body s_;
   bool columns_side_by_side_ = false, groups_side_by_side_ = false;

@@ -13,9 +13,6 @@ namespace {
 
 constexpr size_t kMostTiles = 8;
 constexpr unsigned kWide = 8;  // vectors of a tile of one row
-// Columns of a tile that do not stay in L1 are read again from L2 for every row tile, at kFarBytes a cycle, which bounds short
-// tiles (3x3, 256 to 256 channels of 8 bits at 10x10: rows of 5 take 10 % longer than rows of 10).
-constexpr double kNearBytes = 40 << 10, kFarBytes = 22;
 
 struct Shape {
   unsigned rows, vectors;
@@ -45,9 +42,11 @@ std::vector<Shape> legal_with_more(const Job& job, DType acc, unsigned more) {
   return shapes;
 }
 
-double cycles(unsigned rows, double vectors, unsigned more, double far_bytes) {
-  double fma = rows * (vectors + more) / 2.0, loads = (rows + std::ceil(vectors)) / 2.0, latency = 4.0 / chains_for(rows, static_cast<unsigned>(std::ceil(vectors)), 8);
-  return std::max({fma, loads, latency, vectors * far_bytes / kFarBytes}) + 0.2;
+// Columns of a tile that do not stay in L1 are read again from L2 for every row tile, which bounds short tiles.
+double cycles(const targets::ProcessorRow& machine, unsigned rows, double vectors, unsigned more, double far_bytes) {
+  const double fma = rows * (vectors + more) / machine.fmas_per_cycle, loads = (rows + std::ceil(vectors)) / machine.loads_per_cycle;
+  const double latency = machine.fma_latency_cycles / chains_for(rows, static_cast<unsigned>(std::ceil(vectors)), machine.sums_in_flight());
+  return std::max({fma, loads, latency, vectors * far_bytes / machine.far_bytes_per_cycle}) + machine.tile_step_cycles;
 }
 
 }  // namespace
@@ -87,6 +86,7 @@ std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, b
   } else {
     std::erase_if(candidates, [](const Shape& s) { return s.rows > 8; });  // every height gets code
   }
+  const targets::ProcessorRow& machine = job.processor();
   const auto cost_of = [&](const Shape& s) {
     double tiles = std::max(1.0, std::ceil(rows / s.rows));
     double base = std::floor(rows / tiles), extra = rows - base * tiles;
@@ -95,11 +95,11 @@ std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, b
     const double over = columns - (vectors - 1) * lanes;
     const bool half = is_wide(lanes, acc) && rest > 0 && over > 0 && over <= lanes / 2;
     if (half) --rest;
-    const double far_bytes = s.vectors * lanes * column_bytes > kNearBytes ? job.vector_bytes() : 0;
+    const double far_bytes = s.vectors * lanes * column_bytes > machine.tile_bytes ? job.vector_bytes() : 0;
     auto column_cost = [&](unsigned h) {
       if (h == 0) return 0.0;
-      const double of_half = half ? cycles(h, 0.5, more, far_bytes) : 0.0;
-      return groups * cycles(h, s.vectors, more, far_bytes) + (rest > 0 ? cycles(h, rest, more, far_bytes) : 0.0) + of_half;
+      const double of_half = half ? cycles(machine, h, 0.5, more, far_bytes) : 0.0;
+      return groups * cycles(machine, h, s.vectors, more, far_bytes) + (rest > 0 ? cycles(machine, h, rest, more, far_bytes) : 0.0) + of_half;
     };
     return extra * column_cost(static_cast<unsigned>(base) + 1) + (tiles - extra) * column_cost(static_cast<unsigned>(base));
   };

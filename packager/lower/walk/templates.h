@@ -12,6 +12,7 @@
 #include "packager/lower/flat/flat.h"
 #include "packager/lower/lower.h"
 #include "packager/schedule/schedule.h"
+#include "targets/machines.h"
 
 namespace mlc::lower {
 
@@ -21,6 +22,10 @@ struct Job {
   const MathExpander& expand;
   std::string name;                // of the kernel
   std::optional<unsigned> widest;  // vectors of more bytes are not wanted; those of the target, if nothing is said
+  // The rows of the table of machines that the target stands for.
+  const targets::ProcessorRow& processor() const { return targets::processor_of(target.name); }
+  const targets::DeviceRow& device() const { return targets::device_of(target.name); }
+  double operation_ns() const { return target.is_device() ? device().operation_ns : processor().operation_ns; }
   unsigned vector_bytes() const { return widest.value_or(target.vector_bytes); }
   unsigned f32_lanes() const { return lanes_of(DType::F32); }
   unsigned lanes_of(DType type) const { return std::max(1u, vector_bytes() / static_cast<unsigned>(bytes_of(type))); }
@@ -77,13 +82,6 @@ struct Skeleton {
 };
 
 constexpr size_t kMostCuts = 3;  // of one launch, in a plan
-
-// What one operation on vectors takes, roughly: there are up to four at once, and some wait for memory.
-constexpr double kOperationNs = 0.5;
-
-constexpr int64_t kLineBytes = 64;  // of the caches of processors
-
-constexpr int64_t kBanks = 32;  // of the shared memory of devices
 
 // How a template computes one nest: what a launch of it may be cut along, and the code of a part of it. A kernel of its own
 // has a part for each tile; in a group, a part is all of a block of rows.
@@ -210,7 +208,7 @@ int64_t neighbours_in_writes(const Job& job, const FlatNest& nest, const ir::Dim
 int64_t neighbours_in_fold(const Job& job, const ir::Expr* fold);
 int64_t neighbours_in_loads(const Job& job, const std::vector<const ir::Expr*>& loads, const ir::Dim* d);
 // Whole lines of the cache, so that no two workers write to one.
-int64_t line_quantum(const FlatNest& nest, int64_t lanes);
+int64_t line_quantum(const Job& job, const FlatNest& nest, int64_t lanes);
 // What lanes that are left over become.
 schedule::Tail tail_of_lanes(const targets::Target& target);
 

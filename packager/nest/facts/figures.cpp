@@ -6,13 +6,14 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "targets/machines.h"
+
 namespace mlc::nest {
 namespace {
 
 using ir::Expr;
 using ir::Op;
 
-constexpr double kFunction = 15;  // operations of exp, tanh, erf, ...
 constexpr double kMost = 4e18;    // that a figure says
 
 // Dims are ordered by number, so that equal inputs give equal plans.
@@ -43,8 +44,8 @@ double operations_of(const Expr* e) {
     case Op::Mul: case Op::Div: case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv: case Op::TruncMod: case Op::Min: case Op::Max:
     case Op::BitAnd: case Op::BitOr: case Op::BitXor: case Op::Shl: case Op::Shr: return 1;
     case Op::Fma: return 2;
-    case Op::Pow: return kFunction;
-    default: return e->op >= Op::Exp && e->op <= Op::Erf ? kFunction : 0;
+    case Op::Pow: return targets::kAnyProcessor.function_operations;
+    default: return e->op >= Op::Exp && e->op <= Op::Erf ? targets::kAnyProcessor.function_operations : 0;
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "packager/passes/forms/convolution.h"
 #include "packager/passes/forms/winograd_tiles.h"
+#include "targets/machines.h"
 
 namespace mlc::passes {
 namespace {
@@ -13,11 +14,7 @@ using ir::Dim;
 
 // What a layer takes, on a core that is like most: nanoseconds. Only differences between ways to do it matter, and these are
 // large or do not count.
-constexpr double kFlopsPerNs = 150;                          // of products in registers
-constexpr double kNearBytes = 1 << 19, kFarBytes = 12 << 20; // half of a core's own cache, most of what it shares
-constexpr double kNear = 80, kFar = 60, kMemory = 16;        // bytes per nanosecond, written or read, with the sums of transforms
-constexpr double kWeightBytes = 12;                          // read once, from memory, while products go on
-constexpr double kLaunchNs = 2000;
+constexpr const targets::ProcessorRow& kMachine = targets::kAnyProcessor;
 constexpr double kWorthwhile = 0.85;                         // of the time that it takes as it is
 constexpr int64_t kLeastChannels = 16;                       // fewer fill no panel
 
@@ -54,7 +51,7 @@ bool has_tiles(const Convolution& c, int64_t points) {
 double usual_points(const Convolution& c, size_t k) { return points(c.axes[k].out->extent, c.axes.size() == 1 ? kUsualLength : kUsualSide); }
 
 double with_weights(const Convolution& c, double products, double places) {
-  return std::max(products, 4 * places * static_cast<double>(c.c->extent->i * c.m->extent->i) / kWeightBytes);
+  return std::max(products, 4 * places * static_cast<double>(c.c->extent->i * c.m->extent->i) / kMachine.weight_bytes_per_ns);
 }
 
 double direct_time(const Convolution& c) {
@@ -66,7 +63,7 @@ double direct_time(const Convolution& c) {
     inside *= std::max(1.0, all * usual_points(c, k) - left_out);
     taps *= all;
   }
-  return with_weights(c, 2 * inside * static_cast<double>(c.c->extent->i * c.m->extent->i) / kFlopsPerNs, taps) + kLaunchNs;
+  return with_weights(c, 2 * inside * static_cast<double>(c.c->extent->i * c.m->extent->i) / kMachine.flops_per_ns, taps) + kMachine.launch_ns;
 }
 
 double time_in_tiles(ir::Context& ctx, const Convolution& c, int64_t side) {
@@ -84,13 +81,13 @@ double time_in_tiles(ir::Context& ctx, const Convolution& c, int64_t side) {
   }
   const auto channels = static_cast<double>(c.c->extent->i), results = static_cast<double>(c.m->extent->i);
   const double held = 4 * places * batch * tiles * (phases * channels + results);
-  const double moved = 2 * held / (held <= kNearBytes ? kNear : held <= kFarBytes ? kFar : kMemory);
-  double time = with_weights(c, 2 * weighed * batch * tiles * channels * results / kFlopsPerNs, weighed) + moved + 3 * kLaunchNs;
-  if (!is_whole) time += 3 * kLaunchNs;
+  const double moved = 2 * held / (held <= kMachine.near_bytes ? kMachine.near_bytes_per_ns : held <= kMachine.shared_bytes ? kMachine.shared_bytes_per_ns : kMachine.memory_bytes_per_ns);
+  double time = with_weights(c, 2 * weighed * batch * tiles * channels * results / kMachine.flops_per_ns, weighed) + moved + 3 * kMachine.launch_ns;
+  if (!is_whole) time += 3 * kMachine.launch_ns;
   for (size_t k = 0; k < c.axes.size(); ++k) {  // what is left over, if that is not known, is half a tile in the old way
     const int64_t tile = side - taps_of_phase(c.axes[k]) + 1;
     const double across = c.axes.size() == 1 ? 1 : usual_points(c, 1 - k);
-    if (!knows_rest(ctx, c.axes[k].out, tile)) time += batch * static_cast<double>(tile) * across * taps * channels * results / kFlopsPerNs;
+    if (!knows_rest(ctx, c.axes[k].out, tile)) time += batch * static_cast<double>(tile) * across * taps * channels * results / kMachine.flops_per_ns;
   }
   return time;
 }

@@ -12,6 +12,7 @@
 #include "packager/nest/facts/group.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
+#include "targets/machines.h"
 
 namespace mlc::passes {
 namespace {
@@ -20,9 +21,6 @@ using ir::Op;
 using nest::Group;
 
 constexpr size_t kMaxNests = 12;
-constexpr double kFewBlocks = 16, kBlockRows = 8;  // blocks of rows that are enough to divide
-constexpr double kBlockPoints = 1 << 14;           // of long rows that are folded a block has fewer (lower/group.cpp)
-constexpr double kSmall = 1 << 15;                 // points of all nests that are not worth dividing
 constexpr double kLongRow = 2048;                  // points of a fold that count as well
 
 class Grouper {
@@ -148,8 +146,11 @@ class Grouper {
       for (const nest::Write& w : n->writes)
         ir::walk(w.value, [&](const Expr* e) { product |= nest::contraction_of(ctx_, n->dims, e).has_value(); });
     }
-    const double block = product ? kBlockRows : std::clamp(kBlockPoints / longest, 1.0, kBlockRows);
-    return rows >= kFewBlocks * block || points <= kSmall;
+    // Of long rows that are folded a block has fewer (lower/group.cpp).
+    const targets::ProcessorRow& machine = targets::kAnyProcessor;
+    const auto most = static_cast<double>(machine.block_rows);
+    const double block = product ? most : std::clamp(machine.reread_bytes / sizeof(float) / longest, 1.0, most);
+    return rows >= machine.divided_blocks * block || points <= machine.launch_points;
   }
 
   ir::Context& ctx_;

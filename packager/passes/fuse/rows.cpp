@@ -12,6 +12,7 @@
 #include "packager/nest/facts/contraction.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
+#include "targets/machines.h"
 
 namespace mlc::passes {
 namespace {
@@ -19,11 +20,8 @@ namespace {
 using ir::Join;
 using ir::Op;
 
-constexpr double kMostRepeated = 64;          // operations of an element that are cheaper than to write and read it
 constexpr size_t kMostRowNodes = 2000;
-constexpr double kShortRow = 32, kLongRow = 16384;  // points of a fold: fewer are a lane's own, more are several blocks'
 constexpr size_t kMostFolds = 16;              // of a statement: each is held against each
-constexpr double kFewRows = 64;               // where there are fewer rows than these
 
 class RowFusion {
  public:
@@ -80,7 +78,7 @@ class RowFusion {
     if (!std::all_of(uses_.readers[array].begin(), uses_.readers[array].end(), is_ours)) return false;
     const auto is_complete = [&](uint32_t a) { return std::all_of(uses_.writers[a].begin(), uses_.writers[a].end(), [&](size_t w) { return w < producer; }); };
     if (!std::all_of(uses_.reads[producer].begin(), uses_.reads[producer].end(), is_complete)) return false;
-    return has_fold(p.write->value) ? !has_product(p.nest->dims, p.write->value) : cost_of(p.write->value) <= kMostRepeated;
+    return has_fold(p.write->value) ? !has_product(p.nest->dims, p.write->value) : cost_of(p.write->value) <= targets::kAnyDevice.repeated_operations;
   }
 
   // A dim of the reader that is one of a fold of what is read would become part of it.
@@ -124,8 +122,8 @@ class RowFusion {
       longest = std::max(longest, estimate(fold->fold->dims));
       contiguous |= reads_neighbours(fold);
     }
-    if (longest < kShortRow || (longest > kLongRow && estimate(rows) < kFewRows)) return false;
-    return contiguous || (rows.size() == dims.size() && estimate(rows) < kFewRows);
+    if (longest < targets::kAnyDevice.shared_fold_points || (longest > targets::kAnyDevice.line_points && estimate(rows) < targets::kAnyDevice.few_blocks)) return false;
+    return contiguous || (rows.size() == dims.size() && estimate(rows) < targets::kAnyDevice.few_blocks);
   }
 
   static bool contains(const Expr* fold, const Expr* part) { return ir::depends_on(fold, part); }

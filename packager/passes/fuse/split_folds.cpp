@@ -14,6 +14,7 @@
 #include "packager/nest/text/names.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
+#include "targets/machines.h"
 
 namespace mlc::passes {
 namespace {
@@ -22,13 +23,12 @@ using ir::Join;
 using ir::Op;
 
 constexpr double kFewPoints = 16;       // that fold at once
-constexpr double kLong = 1 << 15;       // elements that take as long as some launches
 constexpr double kLongOfBatch = 4096;   // the same, for each point of a batch whose size is free, which is likely one
 constexpr double kMostPieces = 4096, kLeastOfPiece = 256;
 constexpr double kFewPieces = 16;       // are worth chunks of one dim more
-// Chunks of so many elements at least; of the longest folds so many that a device of 132 multiprocessors has four blocks on each, if their
-// size is rounded up to twice what it could be.
-constexpr int64_t kChunk = 4096, kChunks = 2 * 4 * 132;
+// Chunks of so many elements at least; of the longest folds so many that the largest device has four blocks on each multiprocessor, if
+// their size is rounded up to twice what it could be.
+constexpr int64_t kChunk = 4096, kChunks = 2 * 4 * static_cast<int64_t>(targets::most_multiprocessors());
 constexpr int64_t kLeastLanes = 4;
 
 class Splitter {
@@ -119,7 +119,7 @@ class Splitter {
       }
     bool is_known = true;
     for (const ir::Dim* d : fold->fold->dims) is_known &= d->extent->is_const(), inside *= estimate(d->extent);
-    if (points > kFewPoints || (is_known && points * inside < kLong)) return std::nullopt;
+    if (points > kFewPoints || (is_known && points * inside < targets::kAnyProcessor.launch_points)) return std::nullopt;
     if (is_batched && inside < kLongOfBatch) return std::nullopt;
     choose(p, in_memory_order(fold->fold->dims, load), points, inside);
     p.neighbours = innermost(p.dims, load);

@@ -11,6 +11,7 @@
 #include "packager/nest/text/names.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
+#include "targets/machines.h"
 
 namespace mlc::passes {
 
@@ -19,7 +20,6 @@ using ir::Op;
 namespace {
 
 constexpr size_t kLeastAxes = 3;
-constexpr double kStrided = 2;   // what a tap takes whose neighbours are not contiguous, against one along whole rows
 constexpr double kWorthRows = 1.25;  // for another array and another launch
 
 // One axis of what is read is where a dim of the nest and one of the fold meet.
@@ -133,7 +133,7 @@ class Window {
       if (k != axes_[0].axis) lines *= estimate(shape[k]);
     const Expr* leaf[] = {ctx_.dim(axes_.back().out)};
     const auto along = ir::linear_in(ctx_, load_->args[axes_.back().axis], leaf);
-    const double tap = along && along->coefficients[0]->is_int(1) ? 1 : kStrided;
+    const double tap = along && along->coefficients[0]->is_int(1) ? 1 : targets::kAnyProcessor.strided_operations;
     return first > 1 && kWorthRows * (points * tap * all / first + lines * first) < points * tap * all;
   }
 

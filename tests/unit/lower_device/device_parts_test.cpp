@@ -30,7 +30,7 @@ std::vector<Launch> launches_of(ir::Context& ctx, const nest::Function& f, const
   REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
   std::vector<Launch> all;
   for (const loop::Kernel& kernel : *kernels) {
-    const ir::Expr* operations = lower::product_operations(ctx, kernel);
+    const ir::Expr* operations = lower::product_operations(ctx, kernel, target);
     const int64_t blocks = test::extent_value(kernel.tiles, symbols);
     if (blocks > 0) all.push_back({kernel.schedule, blocks, operations ? static_cast<double>(test::extent_value(operations, symbols)) : 0});
   }
