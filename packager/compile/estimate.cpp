@@ -4,13 +4,11 @@
 #include <set>
 #include <vector>
 
-#include "packager/compile/golden/extents.h"
+#include "packager/ir/typical.h"
 #include "packager/nest/proc.h"
 
 namespace mlc::compile {
 namespace {
-
-constexpr int64_t kUsual = 64;
 
 class Estimator {
  public:
@@ -53,7 +51,7 @@ class Estimator {
       const auto found = values_.find(sym);
       if (found != values_.end()) return found->second;
       sum_.at_least = true;  // what the run tells
-      return admissible(sym, kUsual);
+      return ir::typical(sym);
     });
     return value && *value > 0 ? *value : 0;
   }
@@ -146,7 +144,7 @@ std::map<const ir::Sym*, int64_t> typical_extents(const nest::Function& function
   for (uint32_t input : function.inputs) {
     const nest::Array& array = function.arrays[input];
     for (size_t axis = 0; axis < array.shape.size(); ++axis)
-      if (array.shape[axis]->op == ir::Op::Sym) extents.emplace(array.shape[axis]->sym, admissible(array.shape[axis]->sym, axis == 0 ? 1 : kUsual));
+      if (array.shape[axis]->op == ir::Op::Sym) extents.emplace(array.shape[axis]->sym, ir::typical(array.shape[axis]->sym, axis == 0 ? ir::Guess::Batch : ir::Guess::Any));
   }
   return extents;
 }

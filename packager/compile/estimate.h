@@ -12,8 +12,8 @@
 
 namespace mlc::compile {
 
-// Values of the symbols of a function's inputs that estimates are made for: 1 for the first axis of an input, which is a
-// batch nearly everywhere, 64 for the others, as near to that as their bounds allow.
+// Values of the symbols of a function's inputs that estimates are made for: of a batch for the first axis of an input,
+// which is one nearly everywhere, of any extent for the others (packager/ir/typical.h).
 std::map<const ir::Sym*, int64_t> typical_extents(const nest::Function& function);
 
 struct Estimate {

@@ -166,20 +166,25 @@ std::optional<int64_t> ExtentEvaluator::operator()(const SymValues& value_of, bo
 
 std::optional<int64_t> evaluate_extent(const Expr* root, const SymValues& value_of) { return ExtentEvaluator(root)(value_of); }
 
-std::optional<int64_t> typical(const Expr* root) {
+namespace {
+int64_t near(const Sym* s, int64_t guess) {
+  const int64_t unit = std::max<int64_t>(s->multiple, 1), n = std::clamp<int64_t>(guess, s->lo, std::max(s->lo, s->hi));
+  return std::clamp(std::max(n / unit, int64_t{1}) * unit, std::min(s->lo, s->hi), std::max(s->lo, s->hi));
+}
+}  // namespace
+
+int64_t typical(const Sym* sym, Guess guess) { return near(sym, static_cast<int64_t>(guess)); }
+
+std::optional<int64_t> typical(const Expr* root, Guess guess) {
   ExtentEvaluator evaluate(root);
-  const auto with = [&](int64_t guess, bool larger_arms) {
-    const auto value_of = [guess](const Sym* s) -> std::optional<int64_t> {
-      const int64_t unit = std::max<int64_t>(s->multiple, 1), n = std::clamp<int64_t>(guess, s->lo, std::max(s->lo, s->hi));
-      return std::clamp(std::max(n / unit, int64_t{1}) * unit, std::min(s->lo, s->hi), std::max(s->lo, s->hi));
-    };
-    return evaluate(value_of, larger_arms);
+  const auto with = [&](int64_t n, bool larger_arms) {
+    return evaluate([n](const Sym* s) -> std::optional<int64_t> { return near(s, n); }, larger_arms);
   };
-  constexpr int64_t kGuess = 64;
-  for (const int64_t guess : {kGuess, kGuess * 64, kGuess * 64 * 64})
-    if (const auto v = with(guess, false); v && *v > 0) return v;
-  const auto most = root->type.dtype == DType::I64 ? with(kGuess, true) : std::nullopt;
-  return most && *most > 0 ? most : with(kGuess, false);
+  const auto first = static_cast<int64_t>(guess);
+  for (const int64_t n : {first, first * 64, first * 64 * 64})
+    if (const auto v = with(n, false); v && *v > 0) return v;
+  const auto most = root->type.dtype == DType::I64 ? with(first, true) : std::nullopt;
+  return most && *most > 0 ? most : with(first, false);
 }
 
 }  // namespace mlc::ir

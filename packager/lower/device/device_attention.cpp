@@ -13,6 +13,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "packager/ir/typical.h"
 #include "packager/lower/device/attention.h"
 #include "packager/lower/flat/body.h"
 
@@ -32,7 +33,6 @@ constexpr int64_t kMostSums = 64;             // of a lane, for a good schedule
 constexpr unsigned kCopies = 2, kMoreCopies = 8;  // of a step: SPIR-V is compiled where it runs
 constexpr int64_t kCopiesOfLoads = 4;
 constexpr int64_t kKeys = 32;                 // of a turn
-constexpr double kTypicalQueries = 128;
 
 // Elements of a value as lanes have them: in vectors, eight side by side.
 int64_t padded(int64_t elements) {
@@ -348,10 +348,10 @@ class Attentions {
   // Many queries share what is read of keys and values; few leave registers to long values, and blocks to more of a device. Of extents
   // that only the run knows it is one sentence: an idle device costs more than keys that are read twice.
   void rank(schedule::Schedule how, const schedule::Space& space, std::vector<schedule::Schedule>& ranked) const {
-    const auto typical = [](const Expr* e, double free) { return e->is_const() ? estimate(e) : std::min(estimate(e), free); };
+    const auto typical = [](const Expr* e, ir::Guess most) { return e->is_const() ? estimate(e) : std::min(estimate(e), static_cast<double>(most)); };
     double others = 1;
-    for (const ir::Dim* d : a_.product.batch) others *= typical(d->extent, 1);
-    const double queries = typical(a_.product.rows.points, kTypicalQueries);
+    for (const ir::Dim* d : a_.product.batch) others *= typical(d->extent, ir::Guess::Batch);
+    const double queries = typical(a_.product.rows.points, ir::Guess::Sentence);
     const targets::DeviceRow& machine = job_.device();
     std::vector<std::pair<double, schedule::Schedule>> costs;
     const bool is_compiled_late = job_.target.llvm_triple.empty();

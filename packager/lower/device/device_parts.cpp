@@ -4,6 +4,7 @@
 // whose case it is not has no tiles.
 #include <algorithm>
 
+#include "packager/ir/typical.h"
 #include "packager/lower/device/device_product.h"
 
 namespace mlc::lower {
@@ -19,7 +20,7 @@ constexpr int64_t kPartMultiple = 16;      // steps, whole pieces of tiles
 constexpr double kLeastOfTiles = 64, kLeastOfSlices = 128;  // steps of a part
 constexpr double kLeastWeights = 8192;     // steps times columns: below, one kernel does for all numbers of rows
 constexpr int64_t kSomePoints = 256;       // of a sentence
-constexpr double kTypicalPoints = 128;
+constexpr auto kTypicalPoints = static_cast<double>(ir::Guess::Sentence);
 constexpr int64_t kSomeUnits = 4, kLarge = 4;  // images in a batch; times more are many
 constexpr int64_t kTiles[] = {64, 32, 16};
 constexpr int64_t kTileSteps = 16, kSliceColumns[] = {16, 8};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "packager/ir/typical.h"
 #include "packager/lower/procs/proc_lanes.h"
 #include "packager/nest/facts/contraction.h"
 
@@ -21,7 +22,7 @@ constexpr size_t kMostOfBody = 64;  // of a body that is emitted for several vec
 
 double trips(const Stmt& s) {
   if (ir::is_extent(s.begin) && ir::is_extent(s.end)) return std::max(0.0, estimate(s.end) - estimate(s.begin));
-  return 64;
+  return static_cast<double>(ir::Guess::Any);
 }
 
 void for_statements(const std::vector<loop::StmtPtr>& block, const std::function<void(const Stmt&)>& visit) {

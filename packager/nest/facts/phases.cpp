@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "packager/ir/typical.h"
 #include "packager/nest/facts/independent.h"
 
 namespace mlc::nest {
@@ -231,7 +232,7 @@ class Search {
     return good;
   }
 
-  static constexpr int64_t kUnknown = 64;  // a length that only the run knows
+  static constexpr auto kUnknown = static_cast<int64_t>(ir::Guess::Any);  // a length that only the run knows
 
   ir::Context& ctx_;
   const Proc& proc_;

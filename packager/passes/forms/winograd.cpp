@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "packager/ir/typical.h"
 #include "packager/passes/forms/convolution.h"
 #include "packager/passes/forms/winograd_tiles.h"
 #include "targets/machines.h"
@@ -30,15 +31,7 @@ struct Candidate {
   std::vector<Choice> choices;  // best first
 };
 
-// Extents that the run decides: batches are of one, sides of images and lengths of signals what is usual.
-constexpr int64_t kUsualSide = 256, kUsualLength = 1 << 15;
-
-double points(const Expr* extent, int64_t usual) {
-  const auto n = ir::evaluate_extent(extent, [&](const ir::Sym* s) -> std::optional<int64_t> {
-    return std::clamp<int64_t>(usual, s->lo, s->hi) / s->multiple * s->multiple;
-  });
-  return static_cast<double>(std::max<int64_t>(n.value_or(1), 1));
-}
+double points(const Expr* extent, ir::Guess guess) { return static_cast<double>(std::max<int64_t>(ir::typical(extent, guess).value_or(1), 1)); }
 
 // Whether there are tiles of more than one result, with `points` along each axis. Tiles of eight points lose too much accuracy in 2-D, and save
 // too little for two taps.
@@ -48,7 +41,7 @@ bool has_tiles(const Convolution& c, int64_t points) {
          std::all_of(c.axes.begin(), c.axes.end(), [&](const Convolution::Axis& axis) { return taps_of_phase(axis) >= least && taps_of_phase(axis) < points; });
 }
 
-double usual_points(const Convolution& c, size_t k) { return points(c.axes[k].out->extent, c.axes.size() == 1 ? kUsualLength : kUsualSide); }
+double usual_points(const Convolution& c, size_t k) { return points(c.axes[k].out->extent, c.axes.size() == 1 ? ir::Guess::Length : ir::Guess::Side); }
 
 double with_weights(const Convolution& c, double products, double places) {
   return std::max(products, 4 * places * static_cast<double>(c.c->extent->i * c.m->extent->i) / kMachine.weight_bytes_per_ns);
@@ -56,7 +49,7 @@ double with_weights(const Convolution& c, double products, double places) {
 
 double direct_time(const Convolution& c) {
   double inside = 1, taps = 1;
-  for (const Dim* d : c.batch) inside *= points(d->extent, 1);
+  for (const Dim* d : c.batch) inside *= points(d->extent, ir::Guess::Batch);
   for (size_t k = 0; k < c.axes.size(); ++k) {
     const auto all = static_cast<double>(c.axes[k].tap->extent->i), half = std::floor((all - 1) / 2);
     const double left_out = c.conditions.empty() ? 0 : half * (half + 1) / static_cast<double>(c.axes[k].stride);  // taps outside of the image
@@ -68,7 +61,7 @@ double direct_time(const Convolution& c) {
 
 double time_in_tiles(ir::Context& ctx, const Convolution& c, int64_t side) {
   double batch = 1, places = 1, weighed = 1, tiles = 1, phases = 1, taps = 1;  // weighed: places and phases with weights
-  for (const Dim* d : c.batch) batch *= points(d->extent, 1);
+  for (const Dim* d : c.batch) batch *= points(d->extent, ir::Guess::Batch);
   bool is_whole = true;
   for (size_t k = 0; k < c.axes.size(); ++k) {
     const auto tile = static_cast<double>(side - taps_of_phase(c.axes[k]) + 1);

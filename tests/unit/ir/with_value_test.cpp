@@ -31,6 +31,8 @@ TEST_CASE("what is something in rare runs alone is guessed by them, a condition 
   CHECK(ir::typical(ctx.select(is_one, ctx.mul(n, ctx.integer(3)), ctx.integer(0))) == 192);
   CHECK(ir::typical(ctx.select(is_one, ctx.integer(1000), n)) == 64);
   CHECK(ir::typical(ctx.floordiv(n, ctx.integer(100))) == 40);
+  CHECK(ir::typical(ctx.mul(n, ctx.integer(2)), ir::Guess::Side) == 512);
+  CHECK(ir::typical(ctx.floordiv(n, ctx.integer(2)), ir::Guess::Batch) == 32);  // half of one is none
   CHECK(ir::typical(ctx.select(is_one, ctx.integer(0), ctx.sub(n, n))) == 0);
   CHECK(ir::typical(ctx.binary(ir::Op::Lt, ctx.integer(100), ctx.select(is_one, ctx.integer(200), ctx.integer(5)))) == 0);
 }
