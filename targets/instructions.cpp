@@ -77,6 +77,10 @@ void add_dots(const std::vector<loop::StmtPtr>& block, std::unordered_set<const 
   }
 }
 
+bool has_tiles(const std::vector<loop::StmtPtr>& block) {
+  return std::any_of(block.begin(), block.end(), [](const loop::StmtPtr& s) { return s->kind == loop::StmtKind::Tiles || has_tiles(s->body) || has_tiles(s->orelse); });
+}
+
 }  // namespace
 
 DotChoice choose_dot(const Target& target, DType a, DType b) {
@@ -94,6 +98,7 @@ const Target& least_target(const Target& target, const loop::Kernel& kernel) {
   Operands dots;
   if (!target.base.empty()) add_dots(kernel.body, seen, dots);
   const Target* least = &target;
+  if (target.has_tiles && has_tiles(kernel.body)) return target;
   for (const Target* base = find_target(target.base); base; base = find_target(base->base)) {
     if (!std::all_of(dots.begin(), dots.end(), [&](const auto& d) { return choose_dot(*base, d.first, d.second) == choose_dot(target, d.first, d.second); })) break;
     least = base;

@@ -18,7 +18,7 @@ constexpr Row kRows[] = {
     {"desktop", "PCs and laptops",
      {"x86-64-v1", "x86-64-v2", "x86-64-v3", "x86-64-v3+vnni", "x86-64-v4", "x86-64-v4+vnni", "x86-64-v4+vnni+bf16", "armv8-a", "armv8-a+dotprod+fp16", "armv8-a+i8mm+bf16", "portable"}},
     {"server", "machines of data centres",
-     {"x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+vnni", "x86-64-v4+vnni+bf16", "armv8-a", "armv8-a+dotprod+fp16", "armv8-a+i8mm+bf16", "armv8-a+sve256", "armv8-a+sve512", "portable"}},
+     {"x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+vnni", "x86-64-v4+vnni+bf16", "x86-64-v4+amx", "armv8-a", "armv8-a+dotprod+fp16", "armv8-a+i8mm+bf16", "armv8-a+sve256", "armv8-a+sve512", "portable"}},
     {"edge", "boards, boxes and phones",
      {"x86-64-v2", "x86-64-v3", "x86-64-v3+vnni", "armv8-a", "armv8-a+dotprod+fp16", "armv8-a+i8mm+bf16", "rv64gc", "rv64gcv", "portable"}},
     {"all", "each of them", {}},

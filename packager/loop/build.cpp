@@ -68,6 +68,24 @@ const Expr* Builder::mma(DType factors, const Expr* sums, const Expr* a, const E
   return s.var;
 }
 
+void Builder::begin_tiles(int64_t depth) { append(StmtKind::Tiles).step = depth; }
+
+void Builder::tile_dot(unsigned tile, int64_t depth, const Expr* a, const Expr* stride, const Expr* b) {
+  Stmt& s = append(StmtKind::Tiles);
+  s.tile_op = TileOp::Dot;
+  s.tile = static_cast<uint8_t>(tile);
+  s.step = depth;
+  s.index = {a, stride, b};
+}
+
+void Builder::store_tile(unsigned tile, uint32_t array, const Expr* index) {
+  Stmt& s = append(StmtKind::Tiles);
+  s.tile_op = TileOp::Store;
+  s.tile = static_cast<uint8_t>(tile);
+  s.array = array;
+  s.index = {index};
+}
+
 void Builder::fault(const Expr* cond, int32_t code) {
   if (cond->op == Op::Const && cond->i == 0) return;
   Stmt& s = append(StmtKind::Fault);

@@ -127,6 +127,22 @@ class Printer {
     return r;
   }
 
+  void tiles(const Stmt& s) {
+    out_ += "tiles ";
+    switch (s.tile_op) {
+      case TileOp::Begin: out_ += "begin " + std::to_string(s.step); break;
+      case TileOp::Dot:
+        begin_statement({s.index[0], s.index[1], s.index[2]});
+        out_ += "dot " + std::to_string(s.tile) + " depth " + std::to_string(s.step);
+        for (const Expr* e : s.index) out_ += " " + expr(e);
+        break;
+      case TileOp::Store:
+        begin_statement({s.index[0]});
+        out_ += "store " + std::to_string(s.tile) + " to " + std::to_string(s.array) + " [" + expr(s.index[0]) + "]";
+        break;
+    }
+  }
+
   void block(const std::vector<StmtPtr>& stmts, int depth) {
     for (const StmtPtr& s : stmts) stmt(*s, depth);
   }
@@ -174,6 +190,7 @@ class Printer {
         begin_statement({s.value, s.index[0], s.index[1]});
         out_ += "mma " + var(s.var) + suffix(s.var->type) + " = " + std::string(name_of(s.factors)) + " " + expr(s.value) + " " + expr(s.index[0]) + " " + expr(s.index[1]);
         break;
+      case StmtKind::Tiles: tiles(s); break;
       case StmtKind::Assign:
         begin_statement({s.value});
         out_ += var(s.var) + " = " + expr(s.value);

@@ -146,10 +146,12 @@ class Verifier {
   Status block(const std::vector<StmtPtr>& stmts, int depth) {
     if (depth > 200) return bad("blocks nested too deeply");
     std::vector<const Expr*> opened;
+    const int64_t depth_of_tiles = depth_of_tiles_;
     for (const StmtPtr& s : stmts) {
       Status st = stmt(*s, depth, opened);
       if (!st.ok()) return st;
     }
+    depth_of_tiles_ = depth_of_tiles;
     for (const Expr* v : opened) {
       bound_.erase(v);
       mutable_.erase(v);
@@ -209,6 +211,7 @@ class Verifier {
         MLC_RETURN_IF_ERROR(typed(s.index[1], {DType::U32, 2}, "second factor of a product of tiles"));
         return open(s.var, opened);
       }
+      case StmtKind::Tiles: return tiles(s);
       case StmtKind::Assign:
         if (!s.var || !bound_.contains(s.var) || !mutable_.contains(s.var))
           return bad("assignment to what is not a visible local");
@@ -237,8 +240,35 @@ class Verifier {
     return bad("unknown statement");
   }
 
+  // A block sees the Begin before it and those around it.
+  Status tiles(const Stmt& s) {
+    if (k_.lanes) return bad("tiles of a processor in a kernel for devices");
+    if (s.tile_op == TileOp::Begin) {
+      if (s.step != 16 && s.step != 32 && s.step != 64) return bad("tiles of " + std::to_string(s.step) + " codes");
+      depth_of_tiles_ = s.step;
+      return ok();
+    }
+    if (depth_of_tiles_ == 0) return bad("a tile before its sums are zero");
+    if (s.tile >= kTiles) return bad("tile " + std::to_string(s.tile) + " of " + std::to_string(kTiles));
+    if (s.tile_op == TileOp::Store) {
+      if (s.index.size() != 1 || s.array >= k_.params.size() + k_.locals.size() || buffer_type(s.array) != DType::I32) return bad("store of a tile");
+      if (s.array < k_.params.size() && !k_.params[s.array].written) return bad("store of a tile to " + k_.params[s.array].name + ", which is read only");
+      return typed(s.index[0], kIndex, "index of a tile");
+    }
+    if (s.step != depth_of_tiles_) return bad("a product of tiles of another depth");
+    if (s.index.size() != 3) return bad("a product of tiles needs two factors and a stride");
+    MLC_RETURN_IF_ERROR(typed(s.index[1], kIndex, "stride of a tile"));
+    for (const Expr* factor : {s.index[0], s.index[2]}) {
+      if (!factor || factor->op != Op::Load || factor->args.size() != 1 || factor->type.lanes != 1 || bits_of(factor->type.dtype) != 8 || !is_int(factor->type.dtype))
+        return bad("a factor of a product of tiles is no load of a code");
+      MLC_RETURN_IF_ERROR(expr(factor, false));
+    }
+    return ok();
+  }
+
   const Kernel& k_;
   std::unordered_set<const Expr*> bound_, mutable_, checked_;
+  int64_t depth_of_tiles_ = 0;  // 0: there was no Begin
 };
 
 }  // namespace

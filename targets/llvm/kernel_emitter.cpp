@@ -59,6 +59,8 @@ void KernelEmitter::forget_all() {
   uses_.clear();
   registers_.clear();
   shared_.clear();
+  tile_factors_ = {};
+  uses_tiles_ = false;
 }
 
 Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) {
@@ -74,6 +76,7 @@ Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) 
   place_symbolic_locals();
   block(kernel.body);
   frame_.close(b_);
+  release_tiles();
   return std::move(status_);
 }
 
@@ -130,6 +133,7 @@ void KernelEmitter::block(const std::vector<loop::StmtPtr>& body) {
 }
 
 void KernelEmitter::statement(const Stmt& s) {
+  if (s.kind != StmtKind::Tiles) tile_factors_ = {};
   switch (s.kind) {
     case StmtKind::For: return for_loop(s);
     case StmtKind::While: return while_loop(s);
@@ -140,6 +144,7 @@ void KernelEmitter::statement(const Stmt& s) {
       return;
     case StmtKind::FoldLanes: return fold_lanes(s);
     case StmtKind::Mma: return mma(s);
+    case StmtKind::Tiles: return tiles(s);
     case StmtKind::Prefetch: return prefetch(s);
     case StmtKind::Let:
       if (kernel_->lanes && s.value->type.dtype == DType::I64) {

@@ -7,6 +7,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <array>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -78,6 +79,10 @@ class KernelEmitter {
   void store(const loop::Stmt& s);
   void prefetch(const loop::Stmt& s);
   void mma(const loop::Stmt& s);  // dot.cpp
+  // x86_ops.cpp
+  void tiles(const loop::Stmt& s);
+  Value* tile_factor(const Expr* first, const Expr* stride, unsigned registers);
+  void release_tiles();
   llvm::AllocaInst* entry_alloca(llvm::Type* type);
   llvm::BasicBlock* new_block(const char* name);
 
@@ -207,6 +212,14 @@ class KernelEmitter {
   bool in_scratch_ = false;
   std::unordered_map<const Expr*, uint32_t> uses_, registers_;  // in scratch memory: uses in this statement; to evaluate it
   std::unordered_map<const Expr*, Slot> shared_;                // in scratch memory: values of cache_ with several uses
+  // What lies in the registers of factors, since the last statement but Tiles.
+  struct TileFactor {
+    const Expr *first = nullptr, *stride = nullptr;
+    uint64_t age = 0;
+  };
+  std::array<TileFactor, 4> tile_factors_;
+  uint64_t tile_uses_ = 0;
+  bool uses_tiles_ = false;
   Value* lane_ = nullptr;  // of a block
   Value* partials_ = nullptr;  // devices: memory of a block with a number for each warp
   gpu::Ranges ranges_;     // devices

@@ -1,4 +1,4 @@
-// Operations that x86 has in one instruction while LLVM makes several of them: the same values, bit for bit.
+// Operations that x86 has in one instruction while LLVM makes several of them: the same values, bit for bit. And tiles, which are AMX.
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/PatternMatch.h>
 
@@ -9,6 +9,30 @@ namespace mlc::targets {
 
 using llvm::Value;
 using ID = llvm::Intrinsic::ID;
+
+namespace {
+
+constexpr unsigned kLineBytes = 64;  // of a row of a tile
+constexpr unsigned kRegisters = 8, kFirstRows = loop::kTiles, kFirstColumns = 6;
+
+// The operand of ldtilecfg: palette 1, bytes of a row from byte 16 on, rows from byte 48 on (Intel's manual, volume 2, LDTILECFG).
+std::vector<uint8_t> configuration(unsigned depth) {
+  std::vector<uint8_t> c(64, 0);
+  c[0] = 1;
+  for (unsigned t = 0; t < kRegisters; ++t) {
+    c[16 + 2 * t] = static_cast<uint8_t>(t >= kFirstRows && t < kFirstColumns ? depth : kLineBytes);
+    c[48 + t] = static_cast<uint8_t>(t < kFirstColumns ? loop::kTileSide : depth / 4);
+  }
+  return c;
+}
+
+llvm::Intrinsic::ID dot_of(DType a, DType b) {
+  using namespace llvm::Intrinsic;
+  if (is_signed_int(a)) return is_signed_int(b) ? x86_tdpbssd : x86_tdpbsud;
+  return is_signed_int(b) ? x86_tdpbusd : x86_tdpbuud;
+}
+
+}  // namespace
 
 // a > b ? a : b (or with <) without a test for NaN. As a select LLVM would merge it with the one for NaN behind it, into two
 // compares, a disjunction of masks and a blend. Null: there is no such instruction of this width.
@@ -42,6 +66,62 @@ llvm::Value* KernelEmitter::x86_scaled(Value* a, Value* b) {
   std::vector<Value*> args{p, n, llvm::PoisonValue::get(a->getType()), lanes == 16 ? b_.getInt16(0xffff) : b_.getInt8(0xff)};
   if (lanes == 16) args.push_back(b_.getInt32(4));
   return b_.CreateIntrinsic(id, {}, args);
+}
+
+// ---- loop::StmtKind::Tiles by AMX ----
+//
+// Registers 0 to 3 are the tiles of sums, 4 and 5 hold rows of a, 6 and 7 columns of b. Which register is which is
+// said here, not left to the allocator of LLVM, so that code is what Loop says; all of them belong to one kernel at a time, which releases
+// them where it returns.
+// The factor at `first`, in one of the two registers from `registers` on: it is loaded unless it is there.
+llvm::Value* KernelEmitter::tile_factor(const Expr* first, const Expr* stride, unsigned registers) {
+  const auto is_it = [&](const TileFactor& f) { return f.first == first && f.stride == stride; };
+  TileFactor* factors = tile_factors_.data() + (registers - kFirstRows);
+  const unsigned k = is_it(factors[0]) || (!is_it(factors[1]) && factors[0].age <= factors[1].age) ? 0 : 1;
+  Value* number = b_.getInt8(static_cast<uint8_t>(registers + k));
+  factors[k].age = ++tile_uses_;
+  if (is_it(factors[k])) return number;
+  factors[k].first = first, factors[k].stride = stride;
+  Value *at = eval(first->args[0]), *bytes = !at ? nullptr : stride ? eval(stride) : b_.getInt64(kLineBytes);
+  if (!bytes) return nullptr;
+  b_.CreateIntrinsic(llvm::Intrinsic::x86_tileloadd64, {}, {number, element_pointer(first->array, first->type.dtype, at), bytes});
+  return number;
+}
+
+void KernelEmitter::tiles(const loop::Stmt& s) {
+  if (!can_.target->has_tiles) return fail("tiles, which this target does not have");
+  uses_tiles_ = true;
+  if (s.tile_op != loop::TileOp::Dot) tile_factors_ = {};
+  switch (s.tile_op) {
+    case loop::TileOp::Begin: {
+      const std::vector<uint8_t> operand = configuration(static_cast<unsigned>(s.step));
+      llvm::Constant* bytes = llvm::ConstantDataArray::get(context_, llvm::ArrayRef(operand));
+      auto* global = new llvm::GlobalVariable(module_, bytes->getType(), true, llvm::GlobalValue::PrivateLinkage, bytes, "tiles");
+      global->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
+      b_.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {}, {global});  // all registers are zero then
+      return;
+    }
+    case loop::TileOp::Dot: {
+      Value* a = tile_factor(s.index[0], s.index[1], kFirstRows);
+      Value* b = a ? tile_factor(s.index[2], nullptr, kFirstColumns) : nullptr;
+      if (b) b_.CreateIntrinsic(dot_of(s.index[0]->type.dtype, s.index[2]->type.dtype), {}, {b_.getInt8(s.tile), a, b});
+      return;
+    }
+    case loop::TileOp::Store: {
+      Value* at = eval(s.index[0]);
+      if (at) b_.CreateIntrinsic(llvm::Intrinsic::x86_tilestored64, {}, {b_.getInt8(s.tile), element_pointer(s.array, DType::I32, at), b_.getInt64(kLineBytes)});
+      return;
+    }
+  }
+}
+
+void KernelEmitter::release_tiles() {
+  if (!uses_tiles_) return;
+  for (llvm::BasicBlock& block : *function_)
+    if (llvm::isa_and_nonnull<llvm::ReturnInst>(block.getTerminator())) {
+      b_.SetInsertPoint(block.getTerminator());
+      b_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {});
+    }
 }
 
 }  // namespace mlc::targets

@@ -13,6 +13,7 @@ const Emitter& emitter() {
                                   {"x86-64-v4", 64, 32, true, true, false},
                                   {"x86-64-v4+vnni", 64, 32, true, true, false},
                                   {"x86-64-v4+vnni+bf16", 64, 32, true, true, false},
+                                  {"x86-64-v4+amx", 64, 32, true, true, false},
                               },
                               audit);
   return all;

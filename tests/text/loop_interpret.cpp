@@ -59,6 +59,7 @@ class Interpreter {
         case StmtKind::Store: n.tape = values_.tape({s->index[0], s->value, s->cond}); break;
         case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: case StmtKind::FoldLanes: n.tape = values_.tape({s->value}); break;
         case StmtKind::Mma: n.tape = values_.tape({s->value, s->index[0], s->index[1]}); break;
+        case StmtKind::Tiles: n.tape = tape_of_tiles(*s); break;
         case StmtKind::Barrier: case StmtKind::Prefetch: break;
       }
       n.body = nodes(s->body), n.orelse = nodes(s->orelse);
@@ -67,6 +68,12 @@ class Interpreter {
       all.push_back(std::move(n));
     }
     return all;
+  }
+
+  // Addresses: of the first codes and their stride; of a tile in memory.
+  Tape tape_of_tiles(const Stmt& s) {
+    if (s.tile_op == TileOp::Begin) return values_.tape({});
+    return s.tile_op == TileOp::Store ? values_.tape({s.index[0]}) : values_.tape({s.index[0]->args[0], s.index[1], s.index[2]->args[0]});
   }
 
   bool stopped() const { return failure_.stopped(); }
@@ -246,6 +253,25 @@ class Interpreter {
     }
   }
 
+  void tiles(const Node& n) {
+    const Stmt& s = *n.s;
+    if (s.tile_op == TileOp::Begin) return tiles_.fill({});
+    std::array<uint32_t, kTileSide * kTileSide>& sums = tiles_[s.tile];
+    const int64_t first = integer(n.tape, 0);
+    Scalar a, b;
+    for (unsigned r = 0; r < kTileSide; ++r)
+      for (unsigned c = 0; c < kTileSide; ++c) {
+        uint32_t& sum = sums[r * kTileSide + c];
+        if (s.tile_op == TileOp::Store && !memory_.store(s.array, first + r * kTileSide + c, ir::Scalar{.i = static_cast<int32_t>(sum)}, failure_)) return;
+        if (s.tile_op == TileOp::Store) continue;
+        for (int64_t k = 0; k < s.step; ++k) {
+          if (!memory_.load(s.index[0]->array, first + r * integer(n.tape, 1) + k, a, failure_)) return;
+          if (!memory_.load(s.index[2]->array, integer(n.tape, 2) + k / 4 * 64 + c * 4 + k % 4, b, failure_)) return;
+          sum += static_cast<uint32_t>(a.i) * static_cast<uint32_t>(b.i);
+        }
+      }
+  }
+
   void stmt(const Node& n) {
     if (n.s->kind == StmtKind::For && n.s->for_kind == ForKind::Lanes) return lanes(n);
     run(n.tape);
@@ -256,6 +282,7 @@ class Interpreter {
       case StmtKind::If: return block(integer(n.tape) ? n.body : n.orelse);
       case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: return values_.bind(n.var, values_.root(n.tape, 0));
       case StmtKind::Store: return store(n);
+      case StmtKind::Tiles: return tiles(n);
       case StmtKind::Barrier: case StmtKind::FoldLanes: case StmtKind::Mma: return failure_.fail("a barrier outside of lanes");
       case StmtKind::Prefetch: return;
       case StmtKind::Fault:
@@ -268,6 +295,7 @@ class Interpreter {
   const Kernel& k_;
   const Run& run_;
   Memory memory_;
+  std::array<std::array<uint32_t, kTileSide * kTileSide>, kTiles> tiles_{};  // sums
   Evaluator values_;
   Variables variables_;
   std::vector<Variables> lane_variables_;  // of the block at work

@@ -246,6 +246,28 @@ class Parser {
     }
   }
 
+  void tiles(Stmt& s) {
+    s.kind = StmtKind::Tiles;
+    if (accept("begin")) {
+      s.step = index_number();
+    } else if (accept("dot")) {
+      s.tile_op = TileOp::Dot;
+      s.tile = static_cast<uint8_t>(std::min<uint32_t>(index_number(), UINT8_MAX));
+      expect("depth");
+      s.step = index_number();
+      s.index = {expr(), expr(), expr()};
+    } else {
+      expect("store");
+      s.tile_op = TileOp::Store;
+      s.tile = static_cast<uint8_t>(std::min<uint32_t>(index_number(), UINT8_MAX));
+      expect("to");
+      s.array = index_number();
+      expect("[");
+      s.index = {expr()};
+      expect("]");
+    }
+  }
+
   StmtPtr stmt(size_t depth) {
     auto s = std::make_unique<Stmt>();
     labels_.clear();
@@ -299,6 +321,8 @@ class Parser {
       next();
       s->value = expr();
       s->index = {expr(), expr()};
+    } else if (accept("tiles")) {
+      tiles(*s);
     } else if (accept("store")) {
       s->kind = StmtKind::Store;
       s->array = index_number();

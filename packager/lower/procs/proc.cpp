@@ -322,6 +322,7 @@ class ProcLowering {
       case StmtKind::Barrier:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
+      case StmtKind::Tiles:
       case StmtKind::Prefetch: return;
     }
   }

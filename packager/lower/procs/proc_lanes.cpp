@@ -128,6 +128,7 @@ void LaneLoop::stmt(const Stmt& s) {
     case StmtKind::Barrier:
     case StmtKind::FoldLanes:
     case StmtKind::Mma:
+    case StmtKind::Tiles:
     case StmtKind::Prefetch: return;
     case StmtKind::While:
     case StmtKind::Fault: return s_.fail("a statement that does not run in lanes");

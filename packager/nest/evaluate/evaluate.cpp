@@ -459,6 +459,7 @@ struct ProcRun {
       case StmtKind::Barrier:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
+      case StmtKind::Tiles:
       case StmtKind::Prefetch: return;
       case StmtKind::If: return block(at.truth(s.cond) ? s.body : s.orelse);
       case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: {

@@ -105,6 +105,7 @@ class Analysis {
       case StmtKind::Barrier:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
+      case StmtKind::Tiles:
       case StmtKind::Prefetch: return;
       case StmtKind::While: case StmtKind::Fault: ok_ = false; return;
     }

@@ -319,6 +319,7 @@ class Printer {
         case loop::StmtKind::Barrier:
         case loop::StmtKind::FoldLanes:
         case loop::StmtKind::Mma:
+        case loop::StmtKind::Tiles:
         case loop::StmtKind::Prefetch: break;  // kernels only
         case loop::StmtKind::Fault: s += "fault " + std::to_string(t.fault) + " if " + text(t.cond); break;
       }

@@ -104,7 +104,7 @@ void Verifier::statement(const loop::Stmt& s, const Proc& p) {
     case loop::StmtKind::If: case loop::StmtKind::Fault:
       if (!s.cond) say("an if has a condition");
       return;
-    case loop::StmtKind::Barrier: case loop::StmtKind::FoldLanes: case loop::StmtKind::Mma: return say("barriers are for kernels");
+    case loop::StmtKind::Barrier: case loop::StmtKind::FoldLanes: case loop::StmtKind::Mma: case loop::StmtKind::Tiles: return say("barriers are for kernels");
     case loop::StmtKind::Prefetch: return say("prefetches are for kernels");
     case loop::StmtKind::Let: case loop::StmtKind::Assign: case loop::StmtKind::Local:
       if (!s.var || s.var->op != ir::Op::Var || (s.kind != loop::StmtKind::Local && !s.value)) say("a variable has a value");

@@ -231,6 +231,7 @@ class Reference {
       case loop::StmtKind::FoldLanes:
       case loop::StmtKind::Mma:
       case loop::StmtKind::Prefetch: return 0;
+      case loop::StmtKind::Tiles: return tiles(s);
       case loop::StmtKind::Fault:
         for (const Lane& l : eval(s.cond)) if (l.i) return s.fault;
         return 0;
@@ -246,6 +247,27 @@ class Reference {
         return 0;
       }
     }
+    return 0;
+  }
+
+  int32_t tiles(const loop::Stmt& s) {
+    constexpr unsigned kSide = loop::kTileSide;
+    if (s.tile_op == loop::TileOp::Begin) {
+      for (auto& tile : tiles_) tile.fill(0);
+      return 0;
+    }
+    const auto code = [&](const Expr* first, int64_t behind) {
+      return static_cast<uint32_t>(read_element(at_(first->array, eval(first->args[0])[0].i + behind, first->type.dtype), first->type.dtype).i);
+    };
+    for (unsigned r = 0; r < kSide; ++r)
+      for (unsigned c = 0; c < kSide; ++c) {
+        uint32_t& sum = tiles_[s.tile][r * kSide + c];
+        if (s.tile_op == loop::TileOp::Store) {
+          write_element(at_(s.array, eval(s.index[0])[0].i + r * kSide + c, DType::I32), {0, static_cast<int32_t>(sum)}, DType::I32);
+          continue;
+        }
+        for (int64_t k = 0; k < s.step; ++k) sum += code(s.index[0], r * eval(s.index[1])[0].i + k) * code(s.index[2], k / 4 * 64 + c * 4 + k % 4);
+      }
     return 0;
   }
 
@@ -486,6 +508,7 @@ class Reference {
   std::vector<std::vector<std::byte>> locals_;
   std::unordered_map<const ir::Sym*, int64_t> syms_;
   std::unordered_map<int64_t, Lanes> vars_;
+  std::array<std::array<uint32_t, loop::kTileSide * loop::kTileSide>, loop::kTiles> tiles_{};
 };
 
 }  // namespace mlc::testing
