@@ -114,6 +114,8 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
+// Whether a processor's unit for matrices multiplies: "tiles.u8", by sixteen rows and panels of sixteen columns.
+bool is_tiled(const Schedule& schedule);
 // Whether warps multiply, by tensor cores.
 bool is_mma(const Schedule& schedule);
 std::string print(const Schedule& schedule);

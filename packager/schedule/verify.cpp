@@ -168,6 +168,7 @@ class Verifier {
     for (const std::string& place : space_.needed_places)
       if (!has(seen, place)) return refused("there is no place for " + place);
     MLC_RETURN_IF_ERROR(tile());
+    if (is_tiled(s_)) MLC_RETURN_IF_ERROR(tiles());
     if (s_.blocks != Blocks{} && !product) return refused("only products have blocks");
     const int64_t parts[] = {s_.blocks.steps, s_.blocks.bytes, s_.blocks.rows, s_.blocks.passes};
     const bool all = std::all_of(std::begin(parts), std::end(parts), [](int64_t n) { return n >= 1 && n <= int64_t{1} << 40; });
@@ -192,6 +193,18 @@ class Verifier {
     if (s_.family == Family::Attention) return attention();
     const int64_t sums = s_.places.empty() ? 0 : t.rows * t.columns;
     return (std::max((t.rows + t.columns) * t.depth, sums)) * 4 > space_.shared_bytes ? refused("the tile is larger than the memory of a block") : ok();
+  }
+  // Four tiles of sums, whose factors are whole lines or parts of one that divide the fold.
+  Status tiles() const {
+    for (const Loop& l : s_.loops) {
+      if (l.bind == Bind::Rows && l.step > 2 * int64_t{loop::kTileSide}) return refused("two blocks of rows have tiles", &l);
+      if (l.bind == Bind::Lanes && (l.step != loop::kTileSide || l.count > 2)) return refused("two panels have tiles", &l);
+    }
+    const Loop& k = s_.loops.back();
+    const int64_t depth = k.step * k.count;
+    if (k.bind != Bind::Unroll || k.chains != 1 || (depth != 16 && depth != 32 && depth != 64) || space_.dims.back().extent % depth != 0)
+      return refused("a tile is 16, 32 or 64 codes deep, which divide the fold", &k);
+    return s_.places != std::vector<Place>{{"sums", 1}} ? refused("sums of tiles go through memory") : ok();
   }
   // Four warps, or eight, two of them along the rows.
   unsigned mma_lanes() const { return s_.tile.rows == 128 && s_.tile.columns == 128 ? 256 : 128; }
@@ -245,6 +258,7 @@ class Verifier {
 
 }  // namespace
 
+bool is_tiled(const Schedule& s) { return s.instruction.starts_with("tiles."); }
 bool is_mma(const Schedule& s) { return s.instruction.starts_with("mma."); }
 
 Status verify(const Schedule& schedule, const Space& space) { return Verifier(schedule, space).run(); }

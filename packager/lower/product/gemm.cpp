@@ -50,6 +50,7 @@ class Products {
     const std::vector<RegisterTile> tiles =
         c_.along_k() ? std::vector{choose_tile_along_k(job_, estimate(rows), rows->is_const(), static_cast<unsigned>(c_.n->extent->i))}
                      : ranked_tiles(job_, c_.acc(), estimate(rows), rows->is_const(), estimate(c_.n->extent), bytes_of_column(), c_.padded_panels, c_.sum_of_a ? 1 : 0);
+    if (depth_of_tiles(job_, c_)) s.ranked.push_back(tiled_schedule());
     for (const RegisterTile& tile : tiles) s.ranked.push_back(schedule_of(tile));
     s.other_blocks = other_blocks(tiles.front(), s.ranked.front().blocks);
     s.build = [&job = job_, &nest = n_, c = c_, names = names_](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
@@ -104,6 +105,7 @@ class Products {
     space.panel = c_.along_k() ? 0 : static_cast<unsigned>(nest::kPanel);
     space.most_vectors = 8;
     space.instructions = {instruction()};
+    if (depth_of_tiles(job_, c_)) space.instructions.push_back(tiles_instruction());
     space.places = {"sums"};
     if (may_be_late()) space.places.push_back("late");
     space.fetch = lies_in_const_panels();
@@ -200,6 +202,27 @@ class Products {
     return others;
   }
 
+  // Two blocks of rows by two panels: four factors for four products. Rows that are no whole block are brought first, which takes time.
+  schedule::Schedule tiled_schedule() {
+    const double rows = estimate(c_.m->extent), columns = estimate(c_.n->extent);
+    const auto cost = [&](int64_t height) {
+      const double tiles = std::ceil(rows / static_cast<double>(height)), each = std::ceil(rows / tiles), blocks = std::ceil(each / loop::kTileSide);
+      const bool whole = each * tiles == rows && each == blocks * loop::kTileSide;
+      // A row that is brought takes a cycle; so does a turn of half a block.
+      return tiles * (blocks * 2 * job_.processor().unit_cycles + (whole ? 0 : each - (blocks - 1) * loop::kTileSide) + loop::kTileSide / 2);
+    };
+    const bool free = !c_.m->extent->is_const();
+    const int64_t height = !free && cost(2 * loop::kTileSide) < cost(loop::kTileSide) ? 2 * loop::kTileSide : loop::kTileSide;
+    const RegisterTile tile{static_cast<unsigned>(height), columns > nest::kPanel ? 2u : 1u};
+    schedule::Schedule s = schedule_of(tile);
+    Loop& k = s.loops.back();
+    k.bind = Bind::Unroll, k.count = static_cast<unsigned>(depth_of_tiles(job_, c_) / c_.group), k.chains = 1;
+    s.places = {{"sums"}};
+    s.instruction = tiles_instruction();
+    return s;
+  }
+  std::string tiles_instruction() const { return "tiles." + std::string(name_of(c_.a->type.dtype)); }
+
   Loop along_k(const RegisterTile& tile) {
     const int64_t step = c_.step();
     const Expr* count = ctx_.floordiv(c_.k->extent, ctx_.integer(step));
@@ -261,7 +284,10 @@ Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c, con
     through_memory_ = true;
     is_late_ |= place.what == "late";
   }
-  if (through_memory_) scratch_ = k_.scratch("tile", c_.fold->type.dtype, ctx_.integer(most_rows_ * width_));
+  is_tiled_ = schedule::is_tiled(how_);
+  if (is_tiled_) scratch_of_rows_ = k_.scratch("rows", c_.a->type.dtype, ctx_.integer(2 * loop::kTileSide * int64_t{unroll_} * c_.group));
+  const int64_t rows_of_sums = is_tiled_ ? (most_rows_ + loop::kTileSide - 1) / loop::kTileSide * loop::kTileSide : most_rows_;
+  if (through_memory_) scratch_ = k_.scratch("tile", c_.fold->type.dtype, ctx_.integer(rows_of_sums * width_));
   if (through_memory_ && c_.sum_of_a) scratch_of_sums_ = k_.scratch("sums", DType::I32, ctx_.integer(most_rows_));
 
   for (size_t l = 0, behind = 0; l < steps_.size(); ++l) {
@@ -290,7 +316,9 @@ Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c, con
   std::vector<const Expr*> extents{c_.m ? c_.m->extent : ctx_.integer(1), c_.n->extent, k_total_};
   for (const ir::Dim* d : c_.batch) extents.push_back(d->extent);
   if (c_.m_outer) extents.push_back(c_.m_outer->extent);
-  work = k_.takes(job_.processor().step_ns / std::max(lanes_, c_.k_lanes) / static_cast<double>(c_.group), extents);
+  const targets::ProcessorRow& machine = job_.processor();
+  const double step = is_tiled_ ? machine.unit_step_ns : machine.step_ns;
+  work = k_.takes(step / std::max(lanes_, c_.k_lanes) / static_cast<double>(c_.group), extents);
 }
 
 void Gemm::around(const std::function<void()>& loops) {

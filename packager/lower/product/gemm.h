@@ -49,13 +49,21 @@ class Gemm final : public Walk {
 
   // ---- one register tile ----
   void leaf() override;
-  bool may_halve(unsigned lanes) const override { return is_wide(lanes, c_.acc()) && !c_.along_k(); }
+  bool may_halve(unsigned lanes) const override { return is_wide(lanes, c_.acc()) && !c_.along_k() && !is_tiled_; }
   void begin_tile(const Group& g);
   const ir::Expr*& acc(unsigned chain, unsigned row, unsigned j, const Group& g);
   // Tests which rows exist.
   void checked_rows(const Group& g);
   // acc[r] += A[row r] * B for all of k, rows lo .. hi-1. `reached`: which rows exist (empty: all).
   void k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<const ir::Expr*>& reached);
+  // Where B has the columns of the group, and those of a panel beside another.
+  const ir::Expr* start_of_columns(const Group& g);
+  const ir::Expr* columns_from(const ir::Expr* panel, const ir::Expr* lane);
+  // ---- tiles of a unit for matrices (gemm_tiles.cpp) ----
+  void tile_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<const ir::Expr*>& reached);
+  Range rows_of_block(unsigned block, unsigned lo, unsigned hi);
+  void bring_rows(unsigned block, const Range& rows, const ir::Expr* a_at, const ir::Expr* a_m, const ir::Expr* a_base, const std::vector<const ir::Expr*>& reached);
+  void keep_tiles(const Group& g);
   // ---- masks (gemm_masks.cpp) ----
   // The difference of both sides of a comparison, in column and row; nothing if it is not linear in them.
   std::optional<ir::Linear> in_tile(const ir::Expr* term);
@@ -82,7 +90,9 @@ class Gemm final : public Walk {
   const ir::Expr* sum_of_row(unsigned r);
   void epilogue(const Group& g);
   void epilogue_along_rows(const Group& g);
+  // Of the sum of this row and of the first column of vector `j`; of one of any column that a vector begins with.
   const ir::Expr* place_in_tile(const Group& g, const ir::Expr* row, unsigned j);
+  const ir::Expr* place_of_column(const Group& g, const ir::Expr* row, const ir::Expr* column);
   void finish_kept(const Group& g, const ir::Expr* row, const ir::Expr* column);
   void in_columns(size_t l, const std::function<void()>& body) override;
   void at_columns_of(size_t l, const std::function<void()>& body);
@@ -100,6 +110,8 @@ class Gemm final : public Walk {
   std::vector<const ir::Expr*> mask_;   // comparisons
   bool weights_ = false;                // rows may begin and end in zeros
   bool through_memory_ = false;         // the sums of a tile, before the epilogue
+  bool is_tiled_ = false;               // sums are in the tiles of a unit for matrices
+  uint32_t scratch_of_rows_ = 0;        // tiles: codes of rows that do not lie as they are read
   int64_t most_rows_ = 1;               // of a tile
   // Sums that wait for the epilogue while the taps of the next tile go by: variables of a group of columns.
   bool is_late_ = false;

@@ -35,7 +35,8 @@ void Gemm::epilogue(const Group& g) {
   }
   // A long one is code only once: accumulators go through scratch memory, which stays in L1.
   if (late_.next) late_rows(g, late_.next, late_.end);
-  for (unsigned r = 0; r < height_; ++r) {
+  if (is_tiled_) keep_tiles(g);
+  for (unsigned r = 0; r < height_ && !is_tiled_; ++r) {
     for (unsigned j = 0; j < g.vectors; ++j) k_.b.store(scratch_, place_in_tile(g, ctx_.integer(r), j), total_of(g, r, j));
     if (c_.sum_of_a) k_.b.store(scratch_of_sums_, ctx_.integer(r), lanes_ > 1 ? loop::extract(ctx_, sum_of_row(r), 0) : sum_of_row(r));
   }
@@ -47,13 +48,21 @@ void Gemm::epilogue(const Group& g) {
 }
 
 const Expr* Gemm::place_in_tile(const Group& g, const Expr* row, unsigned j) {
+  if (is_tiled_) return place_of_column(g, row, ctx_.integer(j * int64_t{lanes_}));
   return ctx_.add(ctx_.mul(row, ctx_.integer(g.vectors * int64_t{lanes_})), ctx_.integer(j * int64_t{lanes_}));
+}
+
+const Expr* Gemm::place_of_column(const Group& g, const Expr* row, const Expr* column) {
+  if (!is_tiled_) return ctx_.add(place_in_tile(g, row, 0), column);
+  const Expr* side = ctx_.integer(loop::kTileSide);
+  const Expr* first_tile = ctx_.mul(ctx_.floordiv(row, side), ctx_.integer(g.vectors * int64_t{loop::kTileSide}));
+  return ctx_.mul(ctx_.add(ctx_.add(first_tile, column), ctx_.floormod(row, side)), side);
 }
 
 // The epilogue on sums in scratch memory.
 void Gemm::finish_kept(const Group& g, const Expr* row, const Expr* column) {
   const Expr* row_sum = c_.sum_of_a ? k_.b.let(loop::vec_load(ctx_, scratch_of_sums_, {DType::I32, 1}, row)) : nullptr;
-  const Expr* at = ctx_.add(place_in_tile(g, row, 0), column);
+  const Expr* at = place_of_column(g, row, column);
   const Expr* total = k_.b.let(loop::vec_load(ctx_, scratch_, {c_.fold->type.dtype, static_cast<uint16_t>(lanes_)}, at));
   finish_vector(g, total, row_sum, row, column, column_mask(g, column));
 }

@@ -12,6 +12,7 @@ using ir::Op;
 void Gemm::begin_tile(const Group& g) {
   first_row_ = tile_.first;
   height_ = tile_.height;
+  if (is_tiled_) return k_.b.begin_tiles(int64_t{unroll_} * c_.group);
   chains_ = chains_for(height_, g.vectors, most_chains_);
   acc_.clear();
   row_sums_.clear();
@@ -63,8 +64,19 @@ void Gemm::checked_rows(const Group& g) {
   k_.b.with_if(whole, all_of_them, [&] { c_.outside ? partly() : k_.b.with_if(any, partly); });
 }
 
+const Expr* Gemm::start_of_columns(const Group& g) {
+  const Expr* sixteen = ctx_.integer(nest::kPanel);
+  return ctx_.add(s_.value(c_.b_rest), columns_from(ctx_.floordiv(g.first, sixteen), ctx_.floormod(g.first, sixteen)));
+}
+
+const Expr* Gemm::columns_from(const Expr* panel, const Expr* lane) {
+  const Expr* of_lane = c_.b_n ? s_.value(c_.b_n) : ctx_.integer(c_.group);
+  return ctx_.add(ctx_.mul(s_.value(c_.b_panel), panel), ctx_.mul(of_lane, lane));
+}
+
 // acc[r] += A[row r] * B for all of k, rows lo .. hi-1. `reached`: which rows exist (empty: all).
 void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<const Expr*>& reached) {
+  if (is_tiled_) return tile_loop(g, lo, hi, reached);
   const Expr* zero = ctx_.integer(0);
   s_.bind(c_.k, part_begin_ ? part_begin_ : zero);
   if (c_.m) s_.bind(c_.m, first_row_);
@@ -73,12 +85,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   const unsigned depth = c_.step();
   const Expr *a_m = s_.value(c_.a_m), *a_step = ctx_.mul(s_.value(c_.a_k), ctx_.integer(depth)),
              *b_step = ctx_.mul(s_.value(c_.b_k), ctx_.integer(c_.k_lanes));
-  const auto column_at = [&](const Expr* panel, const Expr* lane) {
-    const Expr* of_lane = c_.b_n ? s_.value(c_.b_n) : ctx_.integer(c_.group);
-    return ctx_.add(ctx_.mul(s_.value(c_.b_panel), panel), ctx_.mul(of_lane, lane));
-  };
-  const Expr* sixteen = ctx_.integer(nest::kPanel);
-  const Expr* b_base = k_.b.let(ctx_.add(s_.value(c_.b_rest), column_at(ctx_.floordiv(g.first, sixteen), ctx_.floormod(g.first, sixteen))));
+  const Expr* b_base = k_.b.let(start_of_columns(g));
   std::vector<const Expr*> row_offset(hi), column_offset(g.vectors), mask(g.vectors);
   for (unsigned r = lo; r < hi; ++r) {
     const Expr* at = ctx_.mul(a_m, ctx_.integer(r));
@@ -88,7 +95,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   }
   for (unsigned j = 0; j < g.vectors; ++j) {
     int64_t column = j * int64_t{lanes_};
-    column_offset[j] = k_.b.let(column_at(ctx_.integer(column / nest::kPanel), ctx_.integer(column % nest::kPanel)));
+    column_offset[j] = k_.b.let(columns_from(ctx_.integer(column / nest::kPanel), ctx_.integer(column % nest::kPanel)));
     const Expr* m = c_.padded_panels ? nullptr : column_mask(g, ctx_.integer(column));
     mask[j] = m && !m->is_const() ? k_.b.let(m) : nullptr;
   }

@@ -195,6 +195,22 @@ TEST_CASE("convolutions of codes are tiles, whatever their zero points, signs an
     }
 }
 
+TEST_CASE("units for matrices multiply sixteen rows by panels, whatever rows there are and which of them exist") {
+  for (const Case& p : {Case{.c = 64, .m = 32, .h = 4, .w = 16, .kernel = 1, .pad = 0}, Case{.c = 32, .m = 33, .h = 5, .w = 6}, Case{.c = 16, .m = 16, .h = 4, .w = 40, .zero_a = 7},
+                        Case{.n = 2, .c = 128, .m = 50, .h = 3, .w = 9, .stride = 2, .zero_a = 200}, Case{.c = 32, .m = 48, .h = 3, .w = 19, .zero_a = 9, .free_extents = true},
+                        Case{.c = 48, .m = 16, .h = 6, .w = 8, .kernel = 1, .pad = 0, .activations = DType::I8, .weights = DType::I8, .zero_w = 0, .residual = true},
+                        Case{.c = 64, .m = 20, .h = 3, .w = 33, .activations = DType::I8, .weights = DType::I8, .zero_a = -128, .zero_w = 0, .free_extents = true, .residual = true},
+                        Case{.c = 32, .m = 40, .h = 9, .w = 4, .kernel = 5, .pad = 2, .weights = DType::I8, .zero_a = 3, .zero_w = 0}}) {
+    CAPTURE(p.c);
+    CAPTURE(p.w);
+    const std::string schedule = check_conv(p, "x86-64-v4+amx", 19);
+    CHECK_MESSAGE(schedule.find(p.zero_w == 0 ? "instr tiles." : "instr") != std::string::npos, schedule);
+  }
+  // Sums of rows, few channels, a depth that nothing divides: vectors multiply.
+  for (const Case& p : {Case{.c = 8}, Case{.c = 20, .m = 32, .weights = DType::I8, .zero_w = 0}, Case{.c = 64, .m = 32, .kernel = 1, .pad = 0, .zero_w = 120, .produced = false}})
+    CHECK(check_conv(p, "x86-64-v4+amx", 19).find("instr dot.") != std::string::npos);
+}
+
 TEST_CASE("a long epilogue runs beside the products of the next tile") {
   for (const char* target : kTargets)
     for (const Case& p : {Case{.c = 16, .m = 33, .h = 9, .w = 31, .residual = true}, Case{.n = 2, .c = 16, .m = 20, .h = 4, .w = 13, .stride = 2, .zero_a = 9, .residual = true},
