@@ -20,7 +20,8 @@ namespace mlc::lower {
 
 struct Contraction {
   const ir::Expr* fold = nullptr;        // the node in the value, replaced by the accumulators
-  const ir::Expr *a = nullptr, *b = nullptr;  // loads; elements of another type than the sum are converted when they are read
+  // Loads; elements of another type than the sum are converted when they are read. Decoded: b is what columns are computed by, of any form.
+  const ir::Expr *a = nullptr, *b = nullptr;
   const ir::Dim* n = nullptr;
   const ir::Dim* m = nullptr;            // row dim of the tile; null: a single row
   const ir::Dim* m_outer = nullptr;      // next row dim, looped over inside a tile; may be null
@@ -34,8 +35,8 @@ struct Contraction {
   // B's element address at column 16*panel + lane: b_rest + panel*b_panel + lane, where b_rest is free of n.
   const ir::Expr *b_rest = nullptr, *b_panel = nullptr;
   bool padded_panels = false;            // columns up to a multiple of 16 exist and are zero
-  // Strides of A, and of B along k: from one element, of codes from one group, to the next.
-  const ir::Expr *a_m = nullptr, *a_k = nullptr, *b_k = nullptr;
+  // Strides of A, and of B along k: from one element, of codes from one group, to the next. Decoded: A's element (0, 0) lies at a_rest.
+  const ir::Expr *a_m = nullptr, *a_k = nullptr, *b_k = nullptr, *a_rest = nullptr;
   // Few columns: lanes of a vector along k, of which less than one may be left over, and the stride of B along n.
   unsigned k_lanes = 1;
   const ir::Expr* b_n = nullptr;

@@ -25,18 +25,12 @@ const Expr* element(const Expr* e) {
   return e->op == Op::Load && is_float(e->type.dtype) ? e : nullptr;
 }
 
-// A product whose second factor is more than an element of memory.
-struct DecodedProduct {
-  const Expr *fold = nullptr, *a = nullptr, *a_rest = nullptr, *a_k = nullptr, *a_m = nullptr, *w = nullptr;
-  const ir::Dim *n = nullptr, *m = nullptr, *k = nullptr;  // columns, rows (null: one), what is summed
-  std::vector<const ir::Dim*> batch;
+const Expr* rows_of(ir::Context& ctx, const Contraction& c) { return c.m ? c.m->extent : ctx.integer(1); }
 
-  const Expr* rows(ir::Context& ctx) const { return m ? m->extent : ctx.integer(1); }
-};
-
-bool factors_are(ir::Context& ctx, Facts& facts, const FlatNest& nest, const Expr* a, const Expr* w, DecodedProduct& r) {
+// Whether `a` is an element of memory and `w`, which the columns have, is more than that.
+bool factors_are(ir::Context& ctx, Facts& facts, const FlatNest& nest, const Expr* a, const Expr* w, Contraction& r) {
   r.a = element(a);
-  r.w = w;
+  r.b = w;
   if (!r.a || element(w) || facts.has_fold(w)) return false;
   r.n = r.m = nullptr;
   for (const ir::Dim* d : nest.dims) {
@@ -60,9 +54,9 @@ bool factors_are(ir::Context& ctx, Facts& facts, const FlatNest& nest, const Exp
   return true;
 }
 
-std::optional<DecodedProduct> recognise_decoded(ir::Context& ctx, const FlatNest& nest) {
+std::optional<Contraction> recognise_decoded(ir::Context& ctx, const FlatNest& nest) {
   if (nest.writes.size() != 1 || nest.writes[0].push || nest.scan_dim || nest.where) return std::nullopt;
-  DecodedProduct r;
+  Contraction r;
   size_t folds = 0;
   ir::walk(nest.writes[0].value, [&](const Expr* e) {
     if (e->op == Op::Fold) r.fold = e, ++folds;
@@ -79,7 +73,7 @@ std::optional<DecodedProduct> recognise_decoded(ir::Context& ctx, const FlatNest
 
 class Decoded final : public Stage {
  public:
-  Decoded(const Job& job, const FlatNest& nest, Skeleton& k, DecodedProduct r, const schedule::Schedule& how) : Stage(job, nest, k), r_(std::move(r)) {
+  Decoded(const Job& job, const FlatNest& nest, Skeleton& k, Contraction r, const schedule::Schedule& how) : Stage(job, nest, k), r_(std::move(r)) {
     schedule = schedule::print(how);
     for (const schedule::Loop& l : how.loops) {
       if (l.bind == schedule::Bind::Lanes) lanes_ = static_cast<unsigned>(l.step), vectors_ = l.count;
@@ -88,7 +82,7 @@ class Decoded final : public Stage {
       if (l.reduces) most_chains_ = l.chains;
     }
     batch = r_.batch;
-    const Expr *rows = r_.rows(ctx_), *depth = r_.k->extent, *tile = ctx_.integer(rows_);
+    const Expr *rows = rows_of(ctx_, r_), *depth = r_.k->extent, *tile = ctx_.integer(rows_);
     if (r_.m) axes.push_back({ctx_.ceildiv(rows, tile), ctx_.mul(ctx_.mul(ctx_.integer(4), depth), tile)});
     axes.push_back({panel_->extent, ctx_.mul(ctx_.integer(nest::kPanel), depth)});
     std::vector<const Expr*> extents{rows, r_.n->extent, depth};
@@ -105,7 +99,7 @@ class Decoded final : public Stage {
     const Expr* column = ctx_.add(ctx_.mul(ctx_.integer(nest::kPanel), ctx_.dim(panel_)), ctx_.dim(lane_));
     for (unsigned u = 0; u < steps; ++u) {
       const Expr* k = ctx_.add(ctx_.mul(ctx_.integer(steps), ctx_.dim(turn_)), ctx_.integer(u));
-      weights_.push_back(ctx_.substitute(r_.w, {{ctx_.dim(r_.n), column}, {ctx_.dim(r_.k), k}}));
+      weights_.push_back(ctx_.substitute(r_.b, {{ctx_.dim(r_.n), column}, {ctx_.dim(r_.k), k}}));
     }
   }
 
@@ -117,7 +111,7 @@ class Decoded final : public Stage {
   }
 
   void rows(const Expr* tile_index) {
-    const Expr *first = k_.b.let(ctx_.mul(tile_index, ctx_.integer(rows_))), *all = s_.scalar(r_.rows(ctx_));
+    const Expr *first = k_.b.let(ctx_.mul(tile_index, ctx_.integer(rows_))), *all = s_.scalar(rows_of(ctx_, r_));
     const Expr* whole = ctx_.binary(Op::Le, ctx_.add(first, ctx_.integer(rows_)), all);
     const auto full = [&] { s_.scoped([&] { tile(first, rows_); }); };
     if (ir::divisor_of(all) % rows_ == 0) return full();
@@ -185,7 +179,7 @@ class Decoded final : public Stage {
     });
   }
 
-  const DecodedProduct r_;
+  const Contraction r_;
   const ir::Dim *panel_ = nullptr, *lane_ = nullptr, *turn_ = nullptr;
   std::vector<const Expr*> weights_;
   unsigned lanes_ = 1, vectors_ = 1, rows_ = 1, most_chains_ = 1;
@@ -196,7 +190,7 @@ class Decoded final : public Stage {
 std::optional<Schedules> decoded_products(const Job& job, const FlatNest& nest) {
   auto found = recognise_decoded(job.ctx, nest);
   if (!found) return std::nullopt;
-  const DecodedProduct& r = *found;
+  const Contraction& r = *found;
   const int64_t lanes = std::min<int64_t>(nest::kPanel, job.f32_lanes()), vectors = nest::kPanel / lanes;
   int64_t rows = std::max<int64_t>(1, (job.target.vector_registers >= 32 ? 16 : 8) / vectors);
   if (rows == 16) rows = kMostRows;
