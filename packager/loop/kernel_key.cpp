@@ -40,7 +40,8 @@ class KeyWriter {
   void block(const std::vector<StmtPtr>& statements) {
     number(statements.size());
     for (const StmtPtr& s : statements) {
-      number(s->kind), number(s->for_kind), number(s->step), number(s->array), number(s->fault), number(s->index.size());
+      number(s->kind), number(s->for_kind), number(s->rolled), number(s->step), number(s->array), number(s->fault), number(s->index.size());
+      number(s->combine), number(s->factors), number(s->tile_op), number(s->tile);
       for (const ir::Expr* e : {s->var, s->begin, s->end, s->cond, s->bound, s->value}) key_.expression(e);
       for (const ir::Expr* e : s->index) key_.expression(e);
       block(s->body), block(s->orelse);

@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <set>
 
 #include "packager/loop/build.h"
+#include "packager/loop/kernel_key.h"
 #include "packager/loop/print.h"
 #include "packager/loop/verify.h"
 #include "tests/text/loop_interpret.h"
@@ -172,4 +174,22 @@ TEST_CASE("the verifier names what is wrong") {
           const Expr* v = b.let(c.add(b.local(c.integer(1)), c.integer(1)));
           b.assign(v, c.integer(2));
         }), "assignment"));
+}
+
+TEST_CASE("kernels that differ in one word of a statement have different keys") {
+  const auto key = [](const std::string& body) {
+    ir::Context ctx;
+    auto k = loop::parse(ctx, "kernel \"k\" tiles 1 block 32 range %0 %1 {\n  param \"a\" u8 array 0\n  param \"y\" i32 out array 1\n" + body + "}\n");
+    REQUIRE_MESSAGE(k.ok(), (k.ok() ? "" : k.status().text()));
+    return loop::kernel_key(k->front());
+  };
+  const std::vector<std::string> bodies{
+      "  for %2 = 0 .. 4 step 1 {\n  }\n", "  rolled %2 = 0 .. 4 step 1 {\n  }\n", "  unroll %2 = 0 .. 4 step 1 {\n  }\n",
+      "  fold %2.i32 = add of i32:1\n", "  fold %2.i32 = max of i32:1\n", "  fold %2.i32 = max of i32:1 width 8\n",
+      "  mma %2.f32x4 = f16 (splat.f32x4 f32:0x0p0) (splat.u32x4 u32:1) (splat.u32x2 u32:1)\n", "  mma %2.f32x4 = bf16 (splat.f32x4 f32:0x0p0) (splat.u32x4 u32:1) (splat.u32x2 u32:1)\n",
+      "  tiles begin 32\n", "  tiles begin 64\n", "  tiles store 0 to 1 [0]\n", "  tiles store 1 to 1 [0]\n",
+      "  tiles dot 0 depth 64 (load.u8 0 0) 64 (load.u8 0 64)\n", "  tiles dot 1 depth 64 (load.u8 0 0) 64 (load.u8 0 64)\n", "  tiles dot 1 depth 64 (load.u8 0 0) 65 (load.u8 0 64)\n"};
+  std::set<std::string> keys;
+  for (const std::string& body : bodies) keys.insert(key(body));
+  CHECK(keys.size() == bodies.size());
 }
