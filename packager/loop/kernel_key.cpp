@@ -40,8 +40,7 @@ class KeyWriter {
   void block(const std::vector<StmtPtr>& statements) {
     number(statements.size());
     for (const StmtPtr& s : statements) {
-      number(s->kind), number(s->for_kind), number(s->rolled), number(s->step), number(s->array), number(s->fault), number(s->index.size());
-      number(s->combine), number(s->factors), number(s->tile_op), number(s->tile);
+      for (const int64_t word : words_of(*s)) number(word);
       for (const ir::Expr* e : {s->var, s->begin, s->end, s->cond, s->bound, s->value}) key_.expression(e);
       for (const ir::Expr* e : s->index) key_.expression(e);
       block(s->body), block(s->orelse);
@@ -54,6 +53,12 @@ class KeyWriter {
 };
 
 }  // namespace
+
+std::array<int64_t, 11> words_of(const Stmt& s) {
+  const auto number = [](auto value) { return static_cast<int64_t>(value); };
+  return {number(s.kind), number(s.for_kind), number(s.rolled), s.step, number(s.array), number(s.fault), number(s.index.size()),
+          number(s.combine), number(s.factors), number(s.tile_op), number(s.tile)};
+}
 
 std::string kernel_key(const Kernel& kernel) { return KeyWriter(kernel).take(); }
 

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "packager/ir/structure_key.h"
+#include "packager/loop/kernel_key.h"
 
 namespace mlc::compile {
 namespace {
@@ -91,7 +92,7 @@ class Pattern {
   void block(std::vector<StmtPtr>& statements) {
     number(statements.size());
     for (StmtPtr& s : statements) {
-      number(s->kind), number(s->for_kind), number(s->step), number(s->array), number(s->fault), number(s->index.size());
+      for (const int64_t word : loop::words_of(*s)) number(word);
       each_expression(*s, [&](const Expr*& e) {
         if (places_.is_open(*s, e)) open_.push_back(e->i), number(-1);
         else number(0), key_.expression(e);
