@@ -104,6 +104,8 @@ bool parse(int argc, char** argv, Options& o) {
   if (o.update && o.expect.empty()) return refuse("--update: which lists? --expect DIR says it");
   if (o.sets.empty()) o.sets.emplace_back("1.12", "/usr/share/libonnx-testdata/data");
   if (o.paths.empty()) o.paths = {"interpreter", "portable", "native"};
+  // Compiling takes the function that the interpreter runs.
+  std::stable_partition(o.paths.begin(), o.paths.end(), [](const std::string& path) { return path == "interpreter"; });
   if (o.jobs == 0) o.jobs = std::max(1u, std::thread::hardware_concurrency());
   return true;
 }
