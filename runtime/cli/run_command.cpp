@@ -32,7 +32,7 @@ struct RunOptions {
   FilesRun files() const { return {container, variant, input, list, output, top, as_json, as_json_lines}; }
 };
 
-constexpr uint64_t kEndless = UINT32_MAX;  // runs of a stream, each of which has its own limits
+constexpr uint64_t kRunsOfStream = UINT32_MAX;  // runs of a stream, each of which has its own limits
 
 struct InUse {
   OpenModel model;
@@ -135,7 +135,7 @@ void add_run_command(Program& program) {
     if (o->stream.is_on) o->as_json |= o->as_json_lines;  // its chunks are lines of JSON anyway
     else if (means_files(o->files())) return run_files(o->files());
     return answer({"run", o->as_json, o->container, o->input.specs, o->output,
-                        {.limits = &o->variant.limits, .count = o->stream.is_on ? kEndless : 1, .threads = o->variant.threads}},
+                        {.limits = &o->variant.limits, .count = o->stream.is_on ? kRunsOfStream : 1, .threads = o->variant.threads}},
                        [&](OpenFiles& files) { return run(*o, files); });
   });
 }
