@@ -151,6 +151,8 @@ class Verifier {
       Status st = stmt(*s, depth, opened);
       if (!st.ok()) return st;
     }
+    // What follows, and the next turn of a loop, would find tiles of either depth.
+    if (depth_of_tiles != 0 && depth_of_tiles_ != depth_of_tiles) return bad("a block that leaves tiles of another depth");
     depth_of_tiles_ = depth_of_tiles;
     for (const Expr* v : opened) {
       bound_.erase(v);

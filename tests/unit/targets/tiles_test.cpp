@@ -4,6 +4,7 @@
 #include "packager/ir/context.h"
 #include "packager/loop/print.h"
 #include "packager/loop/verify.h"
+#include "runtime/probe/probe.h"
 #include "targets/families.h"
 #include "targets/instructions.h"
 #include "targets/llvm/host.h"
@@ -80,6 +81,8 @@ TEST_CASE("tiles that no unit has are refused") {
   CHECK(refused("  tiles begin 64\n" + dot) == "ok");
   CHECK(refused(dot).find("before its sums are zero") != std::string::npos);
   CHECK(refused("  if (lt.bool %0 3) {\n    tiles begin 64\n  }\n" + dot).find("before its sums are zero") != std::string::npos);
+  CHECK(refused("  tiles begin 64\n  if (lt.bool %0 3) {\n    tiles begin 64\n" + dot + "  }\n" + dot) == "ok");
+  CHECK(refused("  tiles begin 64\n  if (lt.bool %0 3) {\n    tiles begin 32\n  }\n" + dot).find("leaves tiles of another depth") != std::string::npos);
   CHECK(refused("  tiles begin 20\n").find("tiles of 20 codes") != std::string::npos);
   CHECK(refused("  tiles begin 32\n" + dot).find("another depth") != std::string::npos);
   CHECK(refused("  tiles begin 64\n  tiles store 4 to 2 [0]\n").find("tile 4 of 4") != std::string::npos);
@@ -104,18 +107,8 @@ TEST_CASE("code with tiles is for targets that have them") {
 }
 
 #if defined(__x86_64__) && defined(__linux__)
-TEST_CASE("what AMX is told computes what tiles mean, by trap") {
-  const Target* host = targets::native_target();
-  // Where there is AMX, a thread without the permission to use it would be trapped at some of its instructions only.
-  if (!targets::has_feature(*host, "x86.avx2") || targets::has_feature(*host, "x86.amx_tile")) {
-    MESSAGE("skipped: no AVX2 for the code around tiles, or AMX itself");
-    return;
-  }
-  Target target = *targets::find_target("x86-64-v3");
-  for (const char* feature : {"x86.amx_int8", "x86.amx_permission", "x86.amx_tile"}) target.features.push_back(feature);
-  std::sort(target.features.begin(), target.features.end());
-  target.llvm_features.insert(target.llvm_features.end(), {"+amx-tile", "+amx-int8"});
-  target.has_tiles = true;
+// Calls `launch` for every kernel with its name and what runs it on all groups; checks its sums afterwards.
+void each_kernel(const Target& target, const std::function<void(const std::string&, const std::function<bool()>&)>& launch) {
   each_case([&](DType a, DType b, int64_t depth) {
     ir::Context ctx;
     std::vector<loop::Kernel> kernels;
@@ -129,20 +122,46 @@ TEST_CASE("what AMX is told computes what tiles mean, by trap") {
     REQUIRE(native.get());
     for (uint32_t entry = 0; entry < kernels.size(); ++entry) {
       Data d(a, b, depth);
-      const AmxTrap trap;
       void* buffers[3];
       uint64_t lengths[3];
       for (size_t k = 0; k < 3; ++k) buffers[k] = d.buffers[k].data.get(), lengths[k] = d.buffers[k].size;
       AlignedBytes scratch(module->scratch_bytes[entry]);
-      const MlrunLaunch launch = {buffers, lengths, nullptr, scratch.data.get(), 0, 1};
-      CHECK(native.get()->entries[entry].run(&launch, 0, kGroups) == 0);
-      CHECK(!trap.seen().wrong);
-      CHECK(trap.seen().configured == kGroups);
-      CHECK(trap.seen().products == kGroups * kTileTurns * 3);
-      CHECK(trap.seen().released == 1);
+      const MlrunLaunch arguments = {buffers, lengths, nullptr, scratch.data.get(), 0, 1};
+      launch(kernels[entry].name, [&] { return native.get()->entries[entry].run(&arguments, 0, kGroups) == 0; });
       CHECK_MESSAGE(d.is_right(), kernels[entry].name);
     }
   });
+}
+
+TEST_CASE("what AMX is told computes what tiles mean, by trap") {
+  const Target* host = targets::native_target();
+  // Where there is AMX, a thread without the permission to use it would be trapped at some of its instructions only.
+  if (!targets::has_feature(*host, "x86.avx2") || targets::has_feature(*host, "x86.amx_tile")) {
+    MESSAGE("skipped: no AVX2 for the code around tiles, or AMX itself");
+    return;
+  }
+  Target target = *targets::find_target("x86-64-v3");
+  for (const char* feature : {"x86.amx_int8", "x86.amx_permission", "x86.amx_tile"}) target.features.push_back(feature);
+  std::sort(target.features.begin(), target.features.end());
+  target.llvm_features.insert(target.llvm_features.end(), {"+amx-tile", "+amx-int8"});
+  target.has_tiles = true;
+  each_kernel(target, [&](const std::string& name, const std::function<bool()>& run) {
+    const AmxTrap trap;
+    CHECK_MESSAGE(run(), name);
+    CHECK(!trap.seen().wrong);
+    CHECK(trap.seen().configured == kGroups);
+    CHECK(trap.seen().products == kGroups * kTileTurns * 3);
+    CHECK(trap.seen().released == 1);
+  });
+}
+
+TEST_CASE("what AMX is told computes what tiles mean, on AMX") {
+  const Target& amx = *targets::find_target("x86-64-v4+amx");
+  if (targets::native_target() != &amx || probe::request_amx() != 0) {
+    MESSAGE("skipped: no AMX, or no permission to use it");
+    return;
+  }
+  each_kernel(amx, [](const std::string& name, const std::function<bool()>& run) { CHECK_MESSAGE(run(), name); });
 }
 #endif
 
