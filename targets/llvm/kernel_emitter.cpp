@@ -61,6 +61,7 @@ void KernelEmitter::forget_all() {
   shared_.clear();
   tile_factors_ = {};
   uses_tiles_ = false;
+  configured_depth_ = 0;
 }
 
 Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) {
@@ -74,6 +75,7 @@ Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) 
   take_arguments(arguments, name);
   ranges_ = kernel.lanes ? gpu::ranges_under(kernel, gpu::demands_of(kernel)) : gpu::Ranges();
   place_symbolic_locals();
+  configure_tiles();
   block(kernel.body);
   frame_.close(b_);
   release_tiles();

@@ -2,6 +2,8 @@
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/PatternMatch.h>
 
+#include <set>
+
 #include "targets/families.h"
 #include "targets/llvm/kernel_emitter.h"
 
@@ -30,6 +32,15 @@ llvm::Intrinsic::ID dot_of(DType a, DType b) {
   using namespace llvm::Intrinsic;
   if (is_signed_int(a)) return is_signed_int(b) ? x86_tdpbssd : x86_tdpbsud;
   return is_signed_int(b) ? x86_tdpbusd : x86_tdpbuud;
+}
+
+// Adds the depths of all tiles of a block.
+void add_depths(const std::vector<loop::StmtPtr>& block, std::set<int64_t>& depths) {
+  for (const loop::StmtPtr& s : block) {
+    if (s->kind == loop::StmtKind::Tiles && s->tile_op == loop::TileOp::Begin) depths.insert(s->step);
+    add_depths(s->body, depths);
+    add_depths(s->orelse, depths);
+  }
 }
 
 }  // namespace
@@ -72,7 +83,25 @@ llvm::Value* KernelEmitter::x86_scaled(Value* a, Value* b) {
 //
 // Registers 0 to 3 are the tiles of sums, 4 and 5 hold rows of a, 6 and 7 columns of b. Which register is which is
 // said here, not left to the allocator of LLVM, so that code is what Loop says; all of them belong to one kernel at a time, which releases
-// them where it returns.
+// them where it returns. ldtilecfg takes 180 cycles, and what follows waits for it: a kernel whose tiles are all of one depth does that once,
+// where it begins, and clears its sums with tilezero from then on.
+void KernelEmitter::configure_tiles() {
+  std::set<int64_t> depths;
+  add_depths(kernel_->body, depths);
+  if (depths.size() != 1 || !can_.target->has_tiles) return;
+  configured_depth_ = *depths.begin();
+  load_configuration(configured_depth_);
+}
+
+void KernelEmitter::load_configuration(int64_t depth) {
+  const std::vector<uint8_t> operand = configuration(static_cast<unsigned>(depth));
+  llvm::Constant* bytes = llvm::ConstantDataArray::get(context_, llvm::ArrayRef(operand));
+  auto* global = new llvm::GlobalVariable(module_, bytes->getType(), true, llvm::GlobalValue::PrivateLinkage, bytes, "tiles");
+  global->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
+  b_.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {}, {global});  // all registers are zero then
+  uses_tiles_ = true;
+}
+
 // The factor at `first`, in one of the two registers from `registers` on: it is loaded unless it is there.
 llvm::Value* KernelEmitter::tile_factor(const Expr* first, const Expr* stride, unsigned registers) {
   const auto is_it = [&](const TileFactor& f) { return f.first == first && f.stride == stride; };
@@ -90,17 +119,12 @@ llvm::Value* KernelEmitter::tile_factor(const Expr* first, const Expr* stride, u
 
 void KernelEmitter::tiles(const loop::Stmt& s) {
   if (!can_.target->has_tiles) return fail("tiles, which this target does not have");
-  uses_tiles_ = true;
   if (s.tile_op != loop::TileOp::Dot) tile_factors_ = {};
   switch (s.tile_op) {
-    case loop::TileOp::Begin: {
-      const std::vector<uint8_t> operand = configuration(static_cast<unsigned>(s.step));
-      llvm::Constant* bytes = llvm::ConstantDataArray::get(context_, llvm::ArrayRef(operand));
-      auto* global = new llvm::GlobalVariable(module_, bytes->getType(), true, llvm::GlobalValue::PrivateLinkage, bytes, "tiles");
-      global->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
-      b_.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {}, {global});  // all registers are zero then
+    case loop::TileOp::Begin:
+      if (s.step != configured_depth_) return load_configuration(s.step);
+      for (uint8_t tile = 0; tile < loop::kTiles; ++tile) b_.CreateIntrinsic(llvm::Intrinsic::x86_tilezero, {}, {b_.getInt8(tile)});
       return;
-    }
     case loop::TileOp::Dot: {
       Value* a = tile_factor(s.index[0], s.index[1], kFirstRows);
       Value* b = a ? tile_factor(s.index[2], nullptr, kFirstColumns) : nullptr;

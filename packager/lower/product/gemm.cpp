@@ -207,7 +207,7 @@ class Products {
     const double rows = estimate(c_.m->extent), columns = estimate(c_.n->extent);
     const auto cost = [&](int64_t height) {
       const double tiles = std::ceil(rows / static_cast<double>(height)), each = std::ceil(rows / tiles), blocks = std::ceil(each / loop::kTileSide);
-      const bool whole = each * tiles == rows && each == blocks * loop::kTileSide;
+      const bool whole = anchor_.row_terms.empty() ? rows >= loop::kTileSide : each * tiles == rows && each == blocks * loop::kTileSide;
       // A row that is brought takes a cycle; so does a turn of half a block.
       return tiles * (blocks * 2 * job_.processor().unit_cycles + (whole ? 0 : each - (blocks - 1) * loop::kTileSide) + loop::kTileSide / 2);
     };
@@ -286,8 +286,8 @@ Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c, con
   }
   is_tiled_ = schedule::is_tiled(how_);
   if (is_tiled_) scratch_of_rows_ = k_.scratch("rows", c_.a->type.dtype, ctx_.integer(2 * loop::kTileSide * int64_t{unroll_} * c_.group));
-  const int64_t rows_of_sums = is_tiled_ ? (most_rows_ + loop::kTileSide - 1) / loop::kTileSide * loop::kTileSide : most_rows_;
-  if (through_memory_) scratch_ = k_.scratch("tile", c_.fold->type.dtype, ctx_.integer(rows_of_sums * width_));
+  rows_of_sums_ = is_tiled_ ? ((most_rows_ + loop::kTileSide - 1) / loop::kTileSide + 1) * loop::kTileSide : most_rows_;
+  if (through_memory_) scratch_ = k_.scratch("tile", c_.fold->type.dtype, ctx_.integer(rows_of_sums_ * width_));
   if (through_memory_ && c_.sum_of_a) scratch_of_sums_ = k_.scratch("sums", DType::I32, ctx_.integer(most_rows_));
 
   for (size_t l = 0, behind = 0; l < steps_.size(); ++l) {

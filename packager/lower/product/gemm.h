@@ -61,9 +61,13 @@ class Gemm final : public Walk {
   const ir::Expr* columns_from(const ir::Expr* panel, const ir::Expr* lane);
   // ---- tiles of a unit for matrices (gemm_tiles.cpp) ----
   void tile_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<const ir::Expr*>& reached);
+  void tile_turns(const Group& g, unsigned lo, unsigned hi, const std::vector<const ir::Expr*>& reached, bool all_whole);
+  const ir::Expr* has_whole_blocks();
+  const ir::Expr* start_of_block(unsigned block);
   Range rows_of_block(unsigned block, unsigned lo, unsigned hi);
   void bring_rows(unsigned block, const Range& rows, const ir::Expr* a_at, const ir::Expr* a_m, const ir::Expr* a_base, const std::vector<const ir::Expr*>& reached);
   void keep_tiles(const Group& g);
+  const ir::Expr* place_of_tiled(const ir::Expr* row, const ir::Expr* column);
   // ---- masks (gemm_masks.cpp) ----
   // The difference of both sides of a comparison, in column and row; nothing if it is not linear in them.
   std::optional<ir::Linear> in_tile(const ir::Expr* term);
@@ -113,6 +117,7 @@ class Gemm final : public Walk {
   bool is_tiled_ = false;               // sums are in the tiles of a unit for matrices
   uint32_t scratch_of_rows_ = 0;        // tiles: codes of rows that do not lie as they are read
   int64_t most_rows_ = 1;               // of a tile
+  int64_t rows_of_sums_ = 1;            // that scratch memory has room for: of tiles whole blocks, and one before them
   // Sums that wait for the epilogue while the taps of the next tile go by: variables of a group of columns.
   bool is_late_ = false;
   struct Late {

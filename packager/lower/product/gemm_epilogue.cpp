@@ -48,15 +48,12 @@ void Gemm::epilogue(const Group& g) {
 }
 
 const Expr* Gemm::place_in_tile(const Group& g, const Expr* row, unsigned j) {
-  if (is_tiled_) return place_of_column(g, row, ctx_.integer(j * int64_t{lanes_}));
+  if (is_tiled_) return place_of_tiled(row, ctx_.integer(j * int64_t{lanes_}));
   return ctx_.add(ctx_.mul(row, ctx_.integer(g.vectors * int64_t{lanes_})), ctx_.integer(j * int64_t{lanes_}));
 }
 
 const Expr* Gemm::place_of_column(const Group& g, const Expr* row, const Expr* column) {
-  if (!is_tiled_) return ctx_.add(place_in_tile(g, row, 0), column);
-  const Expr* side = ctx_.integer(loop::kTileSide);
-  const Expr* first_tile = ctx_.mul(ctx_.floordiv(row, side), ctx_.integer(g.vectors * int64_t{loop::kTileSide}));
-  return ctx_.mul(ctx_.add(ctx_.add(first_tile, column), ctx_.floormod(row, side)), side);
+  return is_tiled_ ? place_of_tiled(row, column) : ctx_.add(place_in_tile(g, row, 0), column);
 }
 
 // The epilogue on sums in scratch memory.

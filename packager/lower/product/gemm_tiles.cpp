@@ -1,10 +1,12 @@
 // Products of codes by a unit that multiplies matrices (loop::StmtKind::Tiles): a register tile is up to two blocks of sixteen rows by up to two
 // panels of columns. Panels are what such a unit reads, as they are stored; so are rows, where sixteen of them lie along k, a stride apart.
 //
-//   sixteen rows that exist         read where they lie
+//   sixteen rows                    read where they lie
+//   fewer, of rows that all exist   the last sixteen before the end of the row dim: what the block before has of them too is the same
 //   fewer, or some outside          brought to scratch memory before: what lies outside of the image is there, what no sum is read of is not
 //
-// The sums go through scratch memory to the epilogue, tile by tile.
+// The sums go through scratch memory to the epilogue, tile by tile. They lie panel by panel there, row by row in each, behind room for a block: the
+// rows of a block that ends earlier than its own are stored where these rows belong.
 #include <algorithm>
 
 #include "packager/lower/product/gemm.h"
@@ -12,6 +14,7 @@
 namespace mlc::lower {
 
 using ir::Expr;
+using ir::Op;
 
 namespace {
 
@@ -56,43 +59,73 @@ void Gemm::bring_rows(unsigned block, const Range& rows, const Expr* a_at, const
   }
 }
 
+// Whether the last block of a tile may begin before its own first row: all rows of the dim can be read then, whatever the taps are.
+const Expr* Gemm::has_whole_blocks() {
+  if (!anchor_.row_terms.empty()) return ctx_.boolean(false);
+  return ctx_.binary(Op::Le, ctx_.integer(kSide), s_.value(c_.m->extent));
+}
+
+// The first row of a block, from that of the tile.
+const Expr* Gemm::start_of_block(unsigned block) {
+  const Expr* first = ctx_.integer(block * kSide);
+  if ((block + 1) * kSide <= height_) return first;
+  const Expr* last = ctx_.sub(ctx_.sub(s_.value(c_.m->extent), ctx_.integer(kSide)), first_row_);
+  return ctx_.select(has_whole_blocks(), ctx_.min(first, last), first);
+}
+
 // Sums of rows lo .. hi-1 for all of k. `reached`: which rows exist (empty: all).
 void Gemm::tile_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<const Expr*>& reached) {
+  if (height_ % kSide == 0) return tile_turns(g, lo, hi, reached, false);
+  k_.b.with_if(has_whole_blocks(), [&] { s_.scoped([&] { tile_turns(g, lo, hi, reached, true); }); },
+               [&] { s_.scoped([&] { tile_turns(g, lo, hi, reached, false); }); });
+}
+
+void Gemm::tile_turns(const Group& g, unsigned lo, unsigned hi, const std::vector<const Expr*>& reached, bool all_whole) {
   s_.bind(c_.k, ctx_.integer(0));
   s_.bind(c_.m, first_row_);
   const int64_t depth = int64_t{unroll_} * c_.group;
   const Expr *a_base = k_.b.let(s_.value(c_.a->args[0])), *a_m = k_.b.let(s_.value(c_.a_m));
   const Expr* b_base = k_.b.let(start_of_columns(g));
-  const unsigned blocks = static_cast<unsigned>((height_ + kSide - 1) / kSide);
-  k_.b.with_for(ctx_.integer(0), ctx_.integer(c_.k->extent->i / depth), 1, [&](const Expr* turn) {
+  struct Rows {
+    unsigned block;
+    bool whole;
+    Range range;
+    const Expr* at;  // from a_base, or in scratch memory
+  };
+  std::vector<Rows> blocks;
+  for (unsigned block = 0; block * kSide < height_; ++block) {
+    const Range range = rows_of_block(block, lo, hi);
+    if (range.begin->i == range.end->i) continue;
+    const bool whole = all_whole || (reached.empty() && range.end->i - range.begin->i == kSide);
+    blocks.push_back({block, whole, range, whole ? k_.b.let(ctx_.mul(a_m, start_of_block(block))) : ctx_.integer(block * kSide * depth)});
+  }
+  const auto turn_at = [&](const Expr* turn) {
     const Expr* a_at = k_.b.let(ctx_.add(a_base, ctx_.mul(turn, ctx_.integer(depth))));
     const Expr* b_at = k_.b.let(ctx_.add(b_base, ctx_.mul(turn, ctx_.integer(depth * nest::kPanel))));
     fetch(unroll_);
-    struct Rows {
-      unsigned block;
-      const Expr *codes, *stride;
-    };
-    std::vector<Rows> a;
-    std::vector<const Expr*> b;
-    const ir::Type code{c_.a->type.dtype, 1};
-    for (unsigned block = 0; block < blocks; ++block) {
-      const Range rows = rows_of_block(block, lo, hi);
-      if (rows.begin->i == rows.end->i) continue;
-      const bool whole = reached.empty() && rows.end->i - rows.begin->i == kSide;
-      if (!whole) bring_rows(block, rows, a_at, a_m, a_base, reached);
-      const Expr* at = whole ? k_.b.let(ctx_.add(a_at, ctx_.mul(a_m, rows.begin))) : ctx_.integer(block * kSide * depth);
-      a.push_back({block, loop::vec_load(ctx_, whole ? c_.a->array : scratch_of_rows_, code, at), whole ? a_m : ctx_.integer(depth)});
+    std::vector<const Expr*> a, b;
+    for (const Rows& rows : blocks) {
+      if (!rows.whole) bring_rows(rows.block, rows.range, a_at, a_m, a_base, reached);
+      a.push_back(loop::vec_load(ctx_, rows.whole ? c_.a->array : scratch_of_rows_, {c_.a->type.dtype, 1}, rows.whole ? k_.b.let(ctx_.add(a_at, rows.at)) : rows.at));
     }
     for (unsigned j = 0; j < g.vectors; ++j)
       b.push_back(loop::vec_load(ctx_, c_.b->array, {c_.b->type.dtype, 1}, k_.b.let(ctx_.add(b_at, columns_from(ctx_.integer(j), ctx_.integer(0))))));
-    for (const Rows& rows : a)
-      for (unsigned j = 0; j < g.vectors; ++j) k_.b.tile_dot(rows.block * 2 + j, depth, rows.codes, rows.stride, b[j]);
-  });
+    for (size_t k = 0; k < blocks.size(); ++k)
+      for (unsigned j = 0; j < g.vectors; ++j) k_.b.tile_dot(blocks[k].block * 2 + j, depth, a[k], blocks[k].whole ? a_m : ctx_.integer(depth), b[j]);
+  };
+  k_.b.with_for(ctx_.integer(0), ctx_.integer(c_.k->extent->i / depth), 1, turn_at);
 }
 
 void Gemm::keep_tiles(const Group& g) {
-  for (unsigned r = 0; r < height_; r += kSide)
-    for (unsigned j = 0; j < g.vectors; ++j) k_.b.store_tile(r / kSide * 2 + j, scratch_, place_in_tile(g, ctx_.integer(r), j));
+  for (unsigned block = 0; block * kSide < height_; ++block) {
+    const Expr* first = k_.b.let(start_of_block(block));
+    for (unsigned j = 0; j < g.vectors; ++j) k_.b.store_tile(block * 2 + j, scratch_, place_in_tile(g, first, j));
+  }
+}
+
+// Row by row in a panel, from the one that a block before the first begins with.
+const Expr* Gemm::place_of_tiled(const Expr* row, const Expr* column) {
+  return ctx_.add(ctx_.mul(column, ctx_.integer(rows_of_sums_)), ctx_.mul(ctx_.add(row, ctx_.integer(kSide)), ctx_.integer(kSide)));
 }
 
 }  // namespace mlc::lower

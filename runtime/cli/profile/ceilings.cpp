@@ -78,6 +78,29 @@ __attribute__((target("avx2"))) double pairs_256(uint64_t steps, const float*, u
 #undef MLC_STEP
   return static_cast<double>(steps) * kChains * 16 * 2;
 }
+// Two blocks of rows by two of columns, loaded from L1 for each four products.
+__attribute__((target("amx-tile,amx-int8"))) double tiles_of_bytes(uint64_t steps, const float*, uint64_t) {
+  constexpr int kSide = 16, kLine = 64;
+  struct alignas(64) {
+    uint8_t palette = 1, row = 0, reserved[14] = {};
+    uint16_t bytes[16] = {kLine, kLine, kLine, kLine, kLine, kLine, kLine, kLine};
+    uint8_t rows[16] = {kSide, kSide, kSide, kSide, kSide, kSide, kSide, kSide};
+  } const shape;
+  alignas(64) const int8_t data[4 * kSide * kLine] = {};
+  _tile_loadconfig(&shape);
+  for (uint64_t i = 0; i < steps; ++i) {
+    _tile_loadd(4, data, kLine);
+    _tile_loadd(5, data + kSide * kLine, kLine);
+    _tile_loadd(6, data + 2 * kSide * kLine, kLine);
+    _tile_loadd(7, data + 3 * kSide * kLine, kLine);
+    _tile_dpbssd(0, 4, 6);
+    _tile_dpbssd(1, 4, 7);
+    _tile_dpbssd(2, 5, 6);
+    _tile_dpbssd(3, 5, 7);
+  }
+  _tile_release();
+  return static_cast<double>(steps) * 4 * kSide * kSide * kLine * 2;
+}
 __attribute__((target("avx512f"))) double read_512(uint64_t steps, const float* data, uint64_t floats) {
   __m512 sums[4] = {};
   for (uint64_t i = 0; i < steps; ++i)
@@ -178,6 +201,8 @@ Loops loops_of_this_machine() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) loops = {fma_256, pairs_256, read_256, "avx2"};
   if (__builtin_cpu_supports("avx512f")) loops = {fma_512, loops.bytes, read_512, "avx512"};
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vnni")) loops.bytes = dot_512;
+  // The system lets a process use tiles that has asked for them.
+  if (probe::host()[Feature::X86AmxInt8].answer == probe::Answer::Yes && probe::request_amx() == 0) loops.bytes = tiles_of_bytes;
 #endif
   return loops;
 }

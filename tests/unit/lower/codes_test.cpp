@@ -200,7 +200,10 @@ TEST_CASE("units for matrices multiply sixteen rows by panels, whatever rows the
                         Case{.n = 2, .c = 128, .m = 50, .h = 3, .w = 9, .stride = 2, .zero_a = 200}, Case{.c = 32, .m = 48, .h = 3, .w = 19, .zero_a = 9, .free_extents = true},
                         Case{.c = 48, .m = 16, .h = 6, .w = 8, .kernel = 1, .pad = 0, .activations = DType::I8, .weights = DType::I8, .zero_w = 0, .residual = true},
                         Case{.c = 64, .m = 20, .h = 3, .w = 33, .activations = DType::I8, .weights = DType::I8, .zero_a = -128, .zero_w = 0, .free_extents = true, .residual = true},
-                        Case{.c = 32, .m = 40, .h = 9, .w = 4, .kernel = 5, .pad = 2, .weights = DType::I8, .zero_a = 3, .zero_w = 0}}) {
+                        Case{.c = 32, .m = 40, .h = 9, .w = 4, .kernel = 5, .pad = 2, .weights = DType::I8, .zero_a = 3, .zero_w = 0},
+                        // Rows that all exist, and are no multiple of sixteen, or fewer.
+                        Case{.c = 32, .m = 40, .h = 7, .w = 7, .kernel = 1, .pad = 0, .zero_a = 5}, Case{.c = 16, .m = 32, .h = 5, .w = 7, .kernel = 1, .pad = 0, .free_extents = true},
+                        Case{.c = 64, .m = 24, .h = 3, .w = 3, .kernel = 1, .pad = 0, .residual = true}, Case{.c = 64, .m = 24, .h = 3, .w = 3, .kernel = 1, .pad = 0, .free_extents = true}}) {
     CAPTURE(p.c);
     CAPTURE(p.w);
     const std::string schedule = check_conv(p, "x86-64-v4+amx", 19);

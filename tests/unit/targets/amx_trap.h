@@ -17,7 +17,7 @@ class AmxTrap {
  public:
   // Which instructions were met, and whether one of them was none that a kernel may use.
   struct Seen {
-    unsigned configured = 0, products = 0, stored = 0, released = 0;
+    unsigned configured = 0, zeroed = 0, products = 0, stored = 0, released = 0;
     bool wrong = false;
   };
 
@@ -129,7 +129,7 @@ class AmxTrap {
       return d.reg == 0 && d.rm == 0;
     }
     if (!m.configured || d.reg > 7 || d.rm > 15 || d.other > 15) return false;
-    if (d.opcode == 0x49 && d.prefix == 3) return m.tiles[d.reg] = {}, true;
+    if (d.opcode == 0x49 && d.prefix == 3) return m.tiles[d.reg] = {}, ++m.seen.zeroed, d.rm == 0;
     if (d.opcode == 0x4b && d.is_memory && d.prefix >= 1) {
       for (unsigned r = 0; r < m.rows[d.reg]; ++r) {
         auto* row = reinterpret_cast<uint8_t*>(d.address + r * d.index);

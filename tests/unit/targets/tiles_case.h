@@ -12,7 +12,8 @@ namespace mlc::testing {
 inline constexpr int64_t kTileTurns = 3, kTileStride = 200, kTileRows = 31, kTileSums = 256;
 
 // out[t] = the sums of tiles 0 and 3: rows t .. t+15 and t+3 .. t+18 of a, `kTileTurns` turns long, by two panels of b.
-inline loop::Kernel tiles_kernel(ir::Context& ctx, DType a, DType b, int64_t depth) {
+// `other`: a depth that tiles have before, which nothing is multiplied by; 0: none.
+inline loop::Kernel tiles_kernel(ir::Context& ctx, DType a, DType b, int64_t depth, int64_t other = 0) {
   loop::Kernel k;
   k.name = "tiles." + std::string(name_of(a)) + "." + std::string(name_of(b)) + "." + std::to_string(depth);
   k.params = {{"a", a, false, 0, loop::Role::Array, nullptr}, {"b", b, false, 1, loop::Role::Array, nullptr}, {"out", DType::I32, true, 2, loop::Role::Array, nullptr}};
@@ -22,6 +23,7 @@ inline loop::Kernel tiles_kernel(ir::Context& ctx, DType a, DType b, int64_t dep
   loop::Builder build(ctx, k.body);
   const auto n = [&](int64_t v) { return ctx.integer(v); };
   build.with_for(k.tile_begin, k.tile_end, 1, [&](const ir::Expr* t) {
+    if (other) build.begin_tiles(other);
     build.begin_tiles(depth);
     build.with_for(n(0), n(kTileTurns), 1, [&](const ir::Expr* turn) {
       const auto rows = [&](int64_t first) {
