@@ -36,7 +36,7 @@ Target target_of(const CpuEmitter::Row& row, std::string_view llvm_triple) {
     add_llvm_features(kFeatureLlvm[feature_index(f)], t.llvm_features);
   });
   std::sort(t.features.begin(), t.features.end());
-  t.has_tiles = has_feature(t, "x86.amx_int8");
+  t.has_tiles = has_feature(t, "x86.amx_int8") && has_feature(t, "x86.amx_bf16");
   t.has_vectors = row.has_vectors;
   t.vector_bytes = row.vector_bytes;
   t.vector_registers = row.vector_registers;

@@ -38,7 +38,7 @@ struct Target {
   bool has_fma = false;          // a fused multiply-add instruction: Op::Fma may be fused
   bool has_masks = false;        // masked loads and stores are cheap
   bool has_lane_operands = false;  // what all lanes take is cheaper from a lane of a register than from an element of memory
-  bool has_tiles = false;        // loop::StmtKind::Tiles: a unit that multiplies matrices of codes
+  bool has_tiles = false;        // loop::StmtKind::Tiles: a unit that multiplies matrices of codes and of bf16
   bool has_sized_locals = true;  // local arrays may be as large as extents of the run say
 
   // Devices. Kernels have blocks of this many lanes; 0: a processor, its kernels have none.

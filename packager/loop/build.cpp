@@ -68,13 +68,13 @@ const Expr* Builder::mma(DType factors, const Expr* sums, const Expr* a, const E
   return s.var;
 }
 
-void Builder::begin_tiles(int64_t depth) { append(StmtKind::Tiles).step = depth; }
+void Builder::begin_tiles(int64_t bytes) { append(StmtKind::Tiles).step = bytes; }
 
-void Builder::tile_dot(unsigned tile, int64_t depth, const Expr* a, const Expr* stride, const Expr* b) {
+void Builder::tile_dot(unsigned tile, int64_t bytes, const Expr* a, const Expr* stride, const Expr* b) {
   Stmt& s = append(StmtKind::Tiles);
   s.tile_op = TileOp::Dot;
   s.tile = static_cast<uint8_t>(tile);
-  s.step = depth;
+  s.step = bytes;
   s.index = {a, stride, b};
 }
 

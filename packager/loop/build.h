@@ -31,9 +31,9 @@ class Builder {
   const ir::Expr* fold_lanes(ir::Op combine, const ir::Expr* value, int64_t lanes = 1);
   // sums + a*b of a tile, by 32 lanes together (StmtKind::Mma).
   const ir::Expr* mma(DType factors, const ir::Expr* sums, const ir::Expr* a, const ir::Expr* b);
-  // Products by the tiles of a processor (StmtKind::Tiles). `depth`: codes along a row; `a`, `b`: loads of the first codes.
-  void begin_tiles(int64_t depth);
-  void tile_dot(unsigned tile, int64_t depth, const ir::Expr* a, const ir::Expr* stride, const ir::Expr* b);
+  // Products by the tiles of a processor (StmtKind::Tiles). `bytes`: of a row; `a`, `b`: loads of the first elements.
+  void begin_tiles(int64_t bytes);
+  void tile_dot(unsigned tile, int64_t bytes, const ir::Expr* a, const ir::Expr* stride, const ir::Expr* b);
   void store_tile(unsigned tile, uint32_t array, const ir::Expr* index);
   void fault(const ir::Expr* cond, int32_t code);
   void prefetch(uint32_t array, const ir::Expr* index);

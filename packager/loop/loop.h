@@ -29,7 +29,7 @@ enum class StmtKind : uint8_t {
   FoldLanes, // device kernels: var = `value` of `step` lanes side by side (1: of all), combined by `combine`, neighbours first: 2k and 2k + 1, then
              // pairs of these, and so on. So all of them have the same bits, whatever the device. All lanes come here or none; it is no Barrier
   Mma,       // device kernels: var = `value` + a*b of a tile by 32 lanes side by side, each of which has some of it: see below
-  Tiles,     // kernels for processors: products of codes by a unit that multiplies matrices: see below
+  Tiles,     // kernels for processors: products of codes or bf16 by a unit that multiplies matrices: see below
   Prefetch, // the line of array[index] is wanted soon, in the cache that a core has beyond its first; nothing happens where there is none
 };
 
@@ -48,11 +48,13 @@ enum class ForKind : uint8_t {
 // Products are exact; in which order they are added, and whether sums are rounded or cut in between, is the device's. All lanes of
 // the block come here or none; it is no Barrier.
 
-// Tiles. A kernel has four tiles of 16 x 16 sums of i32, which keep them from one of these statements to the next; no other one sees them.
+// Tiles. A kernel has four tiles of 16 x 16 sums, which keep them from one of these statements to the next; no other one sees them. Factors are codes
+// of 8 bits, whose sums are i32, or both bf16, whose sums are f32.
 enum class TileOp : uint8_t {
-  Begin,  // all sums are zero; rows and columns of factors have `step` codes of 8 bits from here to the next Begin: 16, 32 or 64
-  Dot,    // tile += a*b, exact modulo 2^32. index: {a, stride, b}; a and b are loads of their first codes. Code k of row r of a lies r*stride + k
-          // elements behind that, code k of column c of b lies 64*(k/4) + 4*c + k%4 behind that: a panel, as products of codes store them
+  Begin,  // all sums are zero; rows and columns of factors have `step` bytes from here to the next Begin: 16, 32 or 64
+  Dot,    // tile += a*b: codes exact modulo 2^32, bf16 in any order, subnormal numbers as they are or as zeros. index: {a, stride, b}; a and b are loads
+          // of their first elements. Element k of row r of a lies r*stride + k elements behind that, element k of column c of b lies
+          // 16*g*(k/g) + g*c + k%g behind that, where g elements are four bytes: a panel, as such products store them
   Store,  // array[index + 16*r + c] = the sum of row r and column c
 };
 constexpr unsigned kTiles = 4, kTileSide = 16;
@@ -67,7 +69,7 @@ struct Stmt {
   const ir::Expr* begin = nullptr;
   const ir::Expr* end = nullptr;
   bool rolled = false;                 // For: it is unrolled as far as is good; an assembler that unrolls loops leaves it as it is
-  int64_t step = 1;                    // For; FoldLanes: lanes that fold together, a power of two that divides those of the block; 1: all. Tiles: codes
+  int64_t step = 1;                    // For; FoldLanes: lanes that fold together, a power of two that divides those of the block; 1: all. Tiles: bytes
   const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null; Fault: Bool lanes
   const ir::Expr* bound = nullptr;     // While
   const ir::Expr* value = nullptr;     // Let, Local, Assign, Store, FoldLanes, Mma

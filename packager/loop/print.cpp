@@ -133,7 +133,7 @@ class Printer {
       case TileOp::Begin: out_ += "begin " + std::to_string(s.step); break;
       case TileOp::Dot:
         begin_statement({s.index[0], s.index[1], s.index[2]});
-        out_ += "dot " + std::to_string(s.tile) + " depth " + std::to_string(s.step);
+        out_ += "dot " + std::to_string(s.tile) + " bytes " + std::to_string(s.step);
         for (const Expr* e : s.index) out_ += " " + expr(e);
         break;
       case TileOp::Store:

@@ -146,14 +146,14 @@ class Verifier {
   Status block(const std::vector<StmtPtr>& stmts, int depth) {
     if (depth > 200) return bad("blocks nested too deeply");
     std::vector<const Expr*> opened;
-    const int64_t depth_of_tiles = depth_of_tiles_;
+    const int64_t bytes_of_tiles = bytes_of_tiles_;
     for (const StmtPtr& s : stmts) {
       Status st = stmt(*s, depth, opened);
       if (!st.ok()) return st;
     }
     // What follows, and the next turn of a loop, would find tiles of either depth.
-    if (depth_of_tiles != 0 && depth_of_tiles_ != depth_of_tiles) return bad("a block that leaves tiles of another depth");
-    depth_of_tiles_ = depth_of_tiles;
+    if (bytes_of_tiles != 0 && bytes_of_tiles_ != bytes_of_tiles) return bad("a block that leaves tiles of another size");
+    bytes_of_tiles_ = bytes_of_tiles;
     for (const Expr* v : opened) {
       bound_.erase(v);
       mutable_.erase(v);
@@ -246,31 +246,38 @@ class Verifier {
   Status tiles(const Stmt& s) {
     if (k_.lanes) return bad("tiles of a processor in a kernel for devices");
     if (s.tile_op == TileOp::Begin) {
-      if (s.step != 16 && s.step != 32 && s.step != 64) return bad("tiles of " + std::to_string(s.step) + " codes");
-      depth_of_tiles_ = s.step;
+      if (s.step != 16 && s.step != 32 && s.step != 64) return bad("tiles of " + std::to_string(s.step) + " bytes");
+      bytes_of_tiles_ = s.step;
+      sums_of_tiles_ = DType::None;
       return ok();
     }
-    if (depth_of_tiles_ == 0) return bad("a tile before its sums are zero");
+    if (bytes_of_tiles_ == 0) return bad("a tile before its sums are zero");
     if (s.tile >= kTiles) return bad("tile " + std::to_string(s.tile) + " of " + std::to_string(kTiles));
     if (s.tile_op == TileOp::Store) {
-      if (s.index.size() != 1 || s.array >= k_.params.size() + k_.locals.size() || buffer_type(s.array) != DType::I32) return bad("store of a tile");
+      if (s.index.size() != 1 || s.array >= k_.params.size() + k_.locals.size() || !is_sum_of_tiles(buffer_type(s.array))) return bad("store of a tile");
       if (s.array < k_.params.size() && !k_.params[s.array].written) return bad("store of a tile to " + k_.params[s.array].name + ", which is read only");
       return typed(s.index[0], kIndex, "index of a tile");
     }
-    if (s.step != depth_of_tiles_) return bad("a product of tiles of another depth");
+    if (s.step != bytes_of_tiles_) return bad("a product of tiles of another size");
     if (s.index.size() != 3) return bad("a product of tiles needs two factors and a stride");
     MLC_RETURN_IF_ERROR(typed(s.index[1], kIndex, "stride of a tile"));
     for (const Expr* factor : {s.index[0], s.index[2]}) {
-      if (!factor || factor->op != Op::Load || factor->args.size() != 1 || factor->type.lanes != 1 || bits_of(factor->type.dtype) != 8 || !is_int(factor->type.dtype))
-        return bad("a factor of a product of tiles is no load of a code");
+      if (!factor || factor->op != Op::Load || factor->args.size() != 1 || factor->type.lanes != 1) return bad("a factor of a product of tiles is no load");
+      const DType t = factor->type.dtype;
+      const bool is_code = bits_of(t) == 8 && is_int(t);
+      if ((!is_code && t != DType::BF16) || !is_sum_of_tiles(is_code ? DType::I32 : DType::F32)) return bad("a product of tiles of " + std::string(name_of(t)));
+      sums_of_tiles_ = is_code ? DType::I32 : DType::F32;
       MLC_RETURN_IF_ERROR(expr(factor, false));
     }
     return ok();
   }
+  // Since the Begin before, as the statements stand.
+  bool is_sum_of_tiles(DType t) const { return sums_of_tiles_ == DType::None ? t == DType::I32 || t == DType::F32 : t == sums_of_tiles_; }
 
   const Kernel& k_;
   std::unordered_set<const Expr*> bound_, mutable_, checked_;
-  int64_t depth_of_tiles_ = 0;  // 0: there was no Begin
+  int64_t bytes_of_tiles_ = 0;  // 0: there was no Begin
+  DType sums_of_tiles_ = DType::None;
 };
 
 }  // namespace

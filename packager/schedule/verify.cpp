@@ -201,9 +201,9 @@ class Verifier {
       if (l.bind == Bind::Lanes && (l.step != loop::kTileSide || l.count > 2)) return refused("two panels have tiles", &l);
     }
     const Loop& k = s_.loops.back();
-    const int64_t depth = k.step * k.count;
-    if (k.bind != Bind::Unroll || k.chains != 1 || (depth != 16 && depth != 32 && depth != 64) || space_.dims.back().extent % depth != 0)
-      return refused("a tile is 16, 32 or 64 codes deep, which divide the fold", &k);
+    if (k.bind != Bind::Unroll || k.chains != 1 || (k.count != 4 && k.count != 8 && k.count != 16) || space_.dims.back().extent % (k.step * k.count) != 0)
+      return refused("a tile is 4, 8 or 16 groups deep, which divide the fold", &k);
+    if (s_.blocks.depth != 0) return refused("sums of tiles are of the whole fold");
     return s_.places != std::vector<Place>{{"sums", 1}} ? refused("sums of tiles go through memory") : ok();
   }
   // Four warps, or eight, two of them along the rows.

@@ -61,7 +61,7 @@ void KernelEmitter::forget_all() {
   shared_.clear();
   tile_factors_ = {};
   uses_tiles_ = false;
-  configured_depth_ = 0;
+  configured_bytes_ = 0;
 }
 
 Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) {

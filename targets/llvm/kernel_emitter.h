@@ -83,7 +83,7 @@ class KernelEmitter {
   void tiles(const loop::Stmt& s);
   Value* tile_factor(const Expr* first, const Expr* stride, unsigned registers);
   void configure_tiles();
-  void load_configuration(int64_t depth);
+  void load_configuration(int64_t row_bytes);
   void release_tiles();
   llvm::AllocaInst* entry_alloca(llvm::Type* type);
   llvm::BasicBlock* new_block(const char* name);
@@ -222,7 +222,7 @@ class KernelEmitter {
   std::array<TileFactor, 4> tile_factors_;
   uint64_t tile_uses_ = 0;
   bool uses_tiles_ = false;
-  int64_t configured_depth_ = 0;  // of the codes in a row of all tiles; 0: each Begin says its own
+  int64_t configured_bytes_ = 0;  // of a row of all tiles; 0: each Begin says its own
   Value* lane_ = nullptr;  // of a block
   Value* partials_ = nullptr;  // devices: memory of a block with a number for each warp
   gpu::Ranges ranges_;     // devices

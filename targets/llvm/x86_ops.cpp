@@ -18,28 +18,29 @@ constexpr unsigned kLineBytes = 64;  // of a row of a tile
 constexpr unsigned kRegisters = 8, kFirstRows = loop::kTiles, kFirstColumns = 6;
 
 // The operand of ldtilecfg: palette 1, bytes of a row from byte 16 on, rows from byte 48 on (Intel's manual, volume 2, LDTILECFG).
-std::vector<uint8_t> configuration(unsigned depth) {
+std::vector<uint8_t> configuration(unsigned bytes) {
   std::vector<uint8_t> c(64, 0);
   c[0] = 1;
   for (unsigned t = 0; t < kRegisters; ++t) {
-    c[16 + 2 * t] = static_cast<uint8_t>(t >= kFirstRows && t < kFirstColumns ? depth : kLineBytes);
-    c[48 + t] = static_cast<uint8_t>(t < kFirstColumns ? loop::kTileSide : depth / 4);
+    c[16 + 2 * t] = static_cast<uint8_t>(t >= kFirstRows && t < kFirstColumns ? bytes : kLineBytes);
+    c[48 + t] = static_cast<uint8_t>(t < kFirstColumns ? loop::kTileSide : bytes / 4);
   }
   return c;
 }
 
 llvm::Intrinsic::ID dot_of(DType a, DType b) {
   using namespace llvm::Intrinsic;
+  if (a == DType::BF16) return x86_tdpbf16ps;
   if (is_signed_int(a)) return is_signed_int(b) ? x86_tdpbssd : x86_tdpbsud;
   return is_signed_int(b) ? x86_tdpbusd : x86_tdpbuud;
 }
 
-// Adds the depths of all tiles of a block.
-void add_depths(const std::vector<loop::StmtPtr>& block, std::set<int64_t>& depths) {
+// Adds the bytes of a row of all tiles of a block.
+void add_row_bytes(const std::vector<loop::StmtPtr>& block, std::set<int64_t>& bytes) {
   for (const loop::StmtPtr& s : block) {
-    if (s->kind == loop::StmtKind::Tiles && s->tile_op == loop::TileOp::Begin) depths.insert(s->step);
-    add_depths(s->body, depths);
-    add_depths(s->orelse, depths);
+    if (s->kind == loop::StmtKind::Tiles && s->tile_op == loop::TileOp::Begin) bytes.insert(s->step);
+    add_row_bytes(s->body, bytes);
+    add_row_bytes(s->orelse, bytes);
   }
 }
 
@@ -83,18 +84,18 @@ llvm::Value* KernelEmitter::x86_scaled(Value* a, Value* b) {
 //
 // Registers 0 to 3 are the tiles of sums, 4 and 5 hold rows of a, 6 and 7 columns of b. Which register is which is
 // said here, not left to the allocator of LLVM, so that code is what Loop says; all of them belong to one kernel at a time, which releases
-// them where it returns. ldtilecfg takes 180 cycles, and what follows waits for it: a kernel whose tiles are all of one depth does that once,
+// them where it returns. ldtilecfg takes 180 cycles, and what follows waits for it: a kernel whose tiles all have rows of one length does that once,
 // where it begins, and clears its sums with tilezero from then on.
 void KernelEmitter::configure_tiles() {
-  std::set<int64_t> depths;
-  add_depths(kernel_->body, depths);
-  if (depths.size() != 1 || !can_.target->has_tiles) return;
-  configured_depth_ = *depths.begin();
-  load_configuration(configured_depth_);
+  std::set<int64_t> bytes;
+  add_row_bytes(kernel_->body, bytes);
+  if (bytes.size() != 1 || !can_.target->has_tiles) return;
+  configured_bytes_ = *bytes.begin();
+  load_configuration(configured_bytes_);
 }
 
-void KernelEmitter::load_configuration(int64_t depth) {
-  const std::vector<uint8_t> operand = configuration(static_cast<unsigned>(depth));
+void KernelEmitter::load_configuration(int64_t row_bytes) {
+  const std::vector<uint8_t> operand = configuration(static_cast<unsigned>(row_bytes));
   llvm::Constant* bytes = llvm::ConstantDataArray::get(context_, llvm::ArrayRef(operand));
   auto* global = new llvm::GlobalVariable(module_, bytes->getType(), true, llvm::GlobalValue::PrivateLinkage, bytes, "tiles");
   global->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
@@ -111,8 +112,9 @@ llvm::Value* KernelEmitter::tile_factor(const Expr* first, const Expr* stride, u
   factors[k].age = ++tile_uses_;
   if (is_it(factors[k])) return number;
   factors[k].first = first, factors[k].stride = stride;
-  Value *at = eval(first->args[0]), *bytes = !at ? nullptr : stride ? eval(stride) : b_.getInt64(kLineBytes);
-  if (!bytes) return nullptr;
+  Value *at = eval(first->args[0]), *elements = at && stride ? eval(stride) : nullptr;
+  if (!at || (stride && !elements)) return nullptr;
+  Value* bytes = stride ? b_.CreateNSWMul(elements, b_.getInt64(bytes_of(first->type.dtype))) : b_.getInt64(kLineBytes);
   b_.CreateIntrinsic(llvm::Intrinsic::x86_tileloadd64, {}, {number, element_pointer(first->array, first->type.dtype, at), bytes});
   return number;
 }
@@ -122,7 +124,7 @@ void KernelEmitter::tiles(const loop::Stmt& s) {
   if (s.tile_op != loop::TileOp::Dot) tile_factors_ = {};
   switch (s.tile_op) {
     case loop::TileOp::Begin:
-      if (s.step != configured_depth_) return load_configuration(s.step);
+      if (s.step != configured_bytes_) return load_configuration(s.step);
       for (uint8_t tile = 0; tile < loop::kTiles; ++tile) b_.CreateIntrinsic(llvm::Intrinsic::x86_tilezero, {}, {b_.getInt8(tile)});
       return;
     case loop::TileOp::Dot: {

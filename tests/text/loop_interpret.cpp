@@ -262,12 +262,16 @@ class Interpreter {
     for (unsigned r = 0; r < kTileSide; ++r)
       for (unsigned c = 0; c < kTileSide; ++c) {
         uint32_t& sum = sums[r * kTileSide + c];
-        if (s.tile_op == TileOp::Store && !memory_.store(s.array, first + r * kTileSide + c, ir::Scalar{.i = static_cast<int32_t>(sum)}, failure_)) return;
+        // Which of both is read, the type of the buffer says.
+        const ir::Scalar kept{.i = static_cast<int32_t>(sum), .f = std::bit_cast<float>(sum)};
+        if (s.tile_op == TileOp::Store && !memory_.store(s.array, first + r * kTileSide + c, kept, failure_)) return;
         if (s.tile_op == TileOp::Store) continue;
-        for (int64_t k = 0; k < s.step; ++k) {
+        const int64_t size = bytes_of(s.index[0]->type.dtype), group = 4 / size;
+        for (int64_t k = 0; k < s.step / size; ++k) {
           if (!memory_.load(s.index[0]->array, first + r * integer(n.tape, 1) + k, a, failure_)) return;
-          if (!memory_.load(s.index[2]->array, integer(n.tape, 2) + k / 4 * 64 + c * 4 + k % 4, b, failure_)) return;
-          sum += static_cast<uint32_t>(a.i) * static_cast<uint32_t>(b.i);
+          if (!memory_.load(s.index[2]->array, integer(n.tape, 2) + k / group * (kTileSide * group) + c * group + k % group, b, failure_)) return;
+          if (size == 1) sum += static_cast<uint32_t>(a.i) * static_cast<uint32_t>(b.i);
+          else sum = std::bit_cast<uint32_t>(static_cast<float>(double{std::bit_cast<float>(sum)} + a.f * b.f));
         }
       }
   }

@@ -253,7 +253,7 @@ class Parser {
     } else if (accept("dot")) {
       s.tile_op = TileOp::Dot;
       s.tile = static_cast<uint8_t>(std::min<uint32_t>(index_number(), UINT8_MAX));
-      expect("depth");
+      expect("bytes");
       s.step = index_number();
       s.index = {expr(), expr(), expr()};
     } else {

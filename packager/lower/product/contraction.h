@@ -68,8 +68,8 @@ std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, b
 RegisterTile choose_tile_along_k(const Job& job, double rows, bool rows_known, unsigned columns);
 // Whether a vector of A's elements along k is worth loading, each of whose lanes is then multiplied with columns.
 bool a_lies_along_k(const Job& job, const Contraction& c);
-// Codes that one turn along k takes by the tiles of the target (gemm_tiles.cpp); 0: it has none, or the product does not suit them.
-int64_t depth_of_tiles(const Job& job, const Contraction& c);
+// Bytes of a row that one turn along k takes by the tiles of the target (gemm_tiles.cpp); 0: it has none, or the product does not suit them.
+int64_t bytes_of_tiles(const Job& job, const Contraction& c);
 // Partial sums for each accumulator, so that `wanted` additions are in flight and hide their latency.
 unsigned chains_for(unsigned rows, unsigned vectors, unsigned wanted);
 

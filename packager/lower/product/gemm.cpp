@@ -28,6 +28,7 @@ namespace {
 
 constexpr size_t kMaxEdgeTiles = 6;
 constexpr double kLongEpilogueOfTile = 14;  // operations: more than bias, residual, activation by min and max
+constexpr int64_t kGroupBytes = 4;     // of codes and pairs of bf16, along k
 constexpr int64_t kLateSteps = 4;     // of k, for each tap
 
 Anchor anchor_of(const Contraction& c) {
@@ -50,7 +51,7 @@ class Products {
     const std::vector<RegisterTile> tiles =
         c_.along_k() ? std::vector{choose_tile_along_k(job_, estimate(rows), rows->is_const(), static_cast<unsigned>(c_.n->extent->i))}
                      : ranked_tiles(job_, c_.acc(), estimate(rows), rows->is_const(), estimate(c_.n->extent), bytes_of_column(), c_.padded_panels, c_.sum_of_a ? 1 : 0);
-    if (depth_of_tiles(job_, c_)) s.ranked.push_back(tiled_schedule());
+    if (bytes_of_tiles(job_, c_)) s.ranked.push_back(tiled_schedule());
     for (const RegisterTile& tile : tiles) s.ranked.push_back(schedule_of(tile));
     s.other_blocks = other_blocks(tiles.front(), s.ranked.front().blocks);
     s.build = [&job = job_, &nest = n_, c = c_, names = names_](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
@@ -105,7 +106,7 @@ class Products {
     space.panel = c_.along_k() ? 0 : static_cast<unsigned>(nest::kPanel);
     space.most_vectors = 8;
     space.instructions = {instruction()};
-    if (depth_of_tiles(job_, c_)) space.instructions.push_back(tiles_instruction());
+    if (bytes_of_tiles(job_, c_)) space.instructions.push_back(tiles_instruction());
     space.places = {"sums"};
     if (may_be_late()) space.places.push_back("late");
     space.fetch = lies_in_const_panels();
@@ -216,7 +217,8 @@ class Products {
     const RegisterTile tile{static_cast<unsigned>(height), columns > nest::kPanel ? 2u : 1u};
     schedule::Schedule s = schedule_of(tile);
     Loop& k = s.loops.back();
-    k.bind = Bind::Unroll, k.count = static_cast<unsigned>(depth_of_tiles(job_, c_) / c_.group), k.chains = 1;
+    k.bind = Bind::Unroll, k.count = static_cast<unsigned>(bytes_of_tiles(job_, c_) / kGroupBytes), k.chains = 1;
+    s.blocks.depth = 0;
     s.places = {{"sums"}};
     s.instruction = tiles_instruction();
     return s;

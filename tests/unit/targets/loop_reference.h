@@ -256,17 +256,22 @@ class Reference {
       for (auto& tile : tiles_) tile.fill(0);
       return 0;
     }
-    const auto code = [&](const Expr* first, int64_t behind) {
-      return static_cast<uint32_t>(read_element(at_(first->array, eval(first->args[0])[0].i + behind, first->type.dtype), first->type.dtype).i);
+    const auto element = [&](const Expr* first, int64_t behind) {
+      return read_element(at_(first->array, eval(first->args[0])[0].i + behind, first->type.dtype), first->type.dtype);
     };
     for (unsigned r = 0; r < kSide; ++r)
       for (unsigned c = 0; c < kSide; ++c) {
         uint32_t& sum = tiles_[s.tile][r * kSide + c];
         if (s.tile_op == loop::TileOp::Store) {
-          write_element(at_(s.array, eval(s.index[0])[0].i + r * kSide + c, DType::I32), {0, static_cast<int32_t>(sum)}, DType::I32);
+          std::memcpy(at_(s.array, eval(s.index[0])[0].i + r * kSide + c, DType::I32), &sum, sizeof sum);
           continue;
         }
-        for (int64_t k = 0; k < s.step; ++k) sum += code(s.index[0], r * eval(s.index[1])[0].i + k) * code(s.index[2], k / 4 * 64 + c * 4 + k % 4);
+        const int64_t size = bytes_of(s.index[0]->type.dtype), group = 4 / size;
+        for (int64_t k = 0; k < s.step / size; ++k) {
+          const auto a = element(s.index[0], r * eval(s.index[1])[0].i + k), b = element(s.index[2], k / group * (kSide * group) + c * group + k % group);
+          if (size == 1) sum += static_cast<uint32_t>(a.i) * static_cast<uint32_t>(b.i);
+          else sum = std::bit_cast<uint32_t>(static_cast<float>(double{std::bit_cast<float>(sum)} + a.f * b.f));
+        }
       }
     return 0;
   }
