@@ -17,7 +17,7 @@ const targets::Target& target(const char* name) {
 
 template <class F>
 void on_targets(F f) {
-  for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a", "rv64gc", "portable"}) f(target(name));
+  for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+amx", "armv8-a", "rv64gc", "portable"}) f(target(name));
 }
 
 void check_contraction(ir::Context& ctx, const nest::Function& f, const targets::Target& t,
