@@ -183,7 +183,7 @@ class Assigner {
     for (nest::Array& a : f.arrays) a.layout = {};
     is_weight_ = constant_temporaries(f, uses_of(f));
     for (size_t i = 0; i < f.arrays.size(); ++i)
-      is_weight_[i] = f.arrays[i].kind == nest::Array::Kind::Const || (is_weight_[i] && (f.arrays[i].dtype == DType::F32 || f.arrays[i].dtype == DType::F64));
+      is_weight_[i] = f.arrays[i].kind == nest::Array::Kind::Const || (is_weight_[i] && (f.arrays[i].dtype == DType::F32 || f.arrays[i].dtype == DType::F64 || f.arrays[i].dtype == DType::BF16));
   }
 
   void run() {

@@ -17,7 +17,9 @@ using ir::Op;
 
 class Precision {
  public:
-  Precision(ir::Context& ctx, nest::Function& f) : ctx_(ctx), f_(f) {}
+  Precision(ir::Context& ctx, nest::Function& f) : ctx_(ctx), f_(f), is_weight_(constant_temporaries(f, uses_of(f))) {
+    for (size_t i = 0; i < f.arrays.size(); ++i) is_weight_[i] = is_weight_[i] || f.arrays[i].kind == nest::Array::Kind::Const;
+  }
 
   void run() {
     std::vector<nest::Statement> body;
@@ -33,7 +35,7 @@ class Precision {
   }
 
  private:
-  bool is_weight(const nest::Operand& o) { return f_.arrays[o.load->array].kind == nest::Array::Kind::Const; }
+  bool is_weight(const nest::Operand& o) { return o.load->array < is_weight_.size() && is_weight_[o.load->array]; }
 
   const Expr* rounded(const std::vector<const ir::Dim*>& scope, const Expr* e) {
     auto c = nest::contraction_of(ctx_, scope, e);
@@ -66,6 +68,7 @@ class Precision {
 
   ir::Context& ctx_;
   nest::Function& f_;
+  std::vector<bool> is_weight_;  // constants, and what is computed from them alone: scaled by a normalisation, say
   std::map<uint32_t, uint32_t> twins_;
   std::vector<nest::Statement> added_;  // to stand before the statement at hand
 };
