@@ -45,7 +45,8 @@ class Precision {
     const auto longer = [](const std::vector<const ir::Dim*>& dims, int64_t than) {
       return std::any_of(dims.begin(), dims.end(), [&](const ir::Dim* d) { return !d->extent->is_const() || d->extent->i > than; });
     };
-    if (!longer(c->n, nest::kFewColumns) || !longer(c->k, 1)) return nullptr;  // depthwise, or next to nothing
+    // Depthwise; or few channels, which pairs along k are no gain for, and a group of which would be half empty.
+    if (!longer(c->n, nest::kFewColumns) || !longer(c->k, nest::kGroup)) return nullptr;
     const auto element = [&](const Expr* load) {
       const std::vector<const Expr*> index(load->args.begin(), load->args.end());
       return ctx_.cast(DType::F32, ctx_.load(twin(load->array), {DType::BF16, 1}, index, load->access));
