@@ -10,6 +10,7 @@ if [ "${1:-}" = --check ]; then
 fi
 for schema in *.fbs; do
   flatc --cpp -o "$out" "$schema"
+  ./verify_tables.py "$out/${schema%.fbs}_generated.h" "$out/${schema%.fbs}_fields_generated.h"
 done
 if [ "$out" != generated ]; then
   diff -r generated "$out" && echo "schema/generated is up to date"

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/compose.h"
+#include "schema/generated/manifest_fields_generated.h"
 #include "schema/generated/manifest_generated.h"
 #include "schema/validate/validate.h"
 
@@ -379,8 +380,7 @@ Result<format::Manifest> decode_manifest(Bytes bytes) {
   if (bytes.size() < 16 || bytes.size() >= format::kMaxManifestLen)
     return Status(Code::Malformed, "manifest of {} bytes", bytes.size());
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
-  flatbuffers::Verifier verifier(data, bytes.size(), format::kMaxTableDepth, format::kMaxTables);
-  if (!fb::VerifyManifestBuffer(verifier))
+  if (!format::verify_tables(bytes, fb::kTables, {format::kMaxTableDepth, format::kMaxTables}))
     return Status(Code::Malformed, "manifest: not a well-formed FlatBuffer of kind MLCM");
   Decoder decoder(bytes.size());
   format::Manifest out;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "runtime/plan/decode/decode_function.h"
+#include "schema/generated/plan_fields_generated.h"
 #include "schema/module_abi.h"
 
 namespace mlc::exec {
@@ -59,8 +60,7 @@ Result<Plan> decode_plan(Bytes bytes, const PlanContext& context) {
     bytes = aligned;
   }
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
-  flatbuffers::Verifier verifier(data, bytes.size(), format::kMaxTableDepth, format::kMaxTables * 4);
-  if (!fbp::PlanBufferHasIdentifier(data) || !fbp::VerifyPlanBuffer(verifier))
+  if (!format::verify_tables(bytes, fbp::kTables, {format::kMaxTableDepth, format::kMaxTables * 4}))
     return bad("plan: not a well-formed plan table");
   const fbp::Plan& in = *fbp::GetPlan(data);
   if (in.format() != kPlanFormat)
