@@ -353,11 +353,8 @@ const Expr* Context::binary(Op op, const Expr* a, const Expr* b) {
   }
   // Settled by ranges, as for a u8 that is compared with 300.
   if (is_comparison(op) && t != DType::U64 && !is_float(t)) {
-    Interval x = node(a)->interval, y = node(b)->interval;
     if (a == b) return boolean(op == Op::Le || op == Op::Eq);
-    if (op == Op::Lt && (x.hi < y.lo || x.lo >= y.hi)) return boolean(x.hi < y.lo);
-    if (op == Op::Le && (x.hi <= y.lo || x.lo > y.hi)) return boolean(x.hi <= y.lo);
-    if ((op == Op::Eq || op == Op::Ne) && (x.hi < y.lo || x.lo > y.hi)) return boolean(op == Op::Ne);
+    if (const auto truth = settled(op, node(a)->interval, node(b)->interval)) return boolean(*truth);
   }
   if (t == DType::Bool && (op == Op::Eq || op == Op::Ne)) {
     if (a->is_const()) std::swap(a, b);

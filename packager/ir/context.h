@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "packager/ir/expr.h"
+#include "packager/ir/interval.h"
 
 namespace mlc::ir {
 
@@ -85,9 +86,6 @@ class Context {
 
 // Closed interval of an i64 (or Bool) expression from the facts of its symbols and dims (a dim lies in 0..extent-1).
 // Saturates at INT64_MIN/MAX, which read as unbounded.
-struct Interval {
-  int64_t lo = INT64_MIN, hi = INT64_MAX;
-};
 Interval interval_of(const Expr* e);
 // True if `condition` (Bool) holds for all values of its symbols and dims, also using that each of `given` holds.
 // The simplifier assumes that index arithmetic (anything made of symbols, dims and variables) does not overflow:

@@ -32,9 +32,6 @@ inline bool bounded(Interval v) { return v.lo != INT64_MIN && v.hi != INT64_MAX;
 inline bool exact(const Expr* e) { return !node(e)->data || bounded(node(e)->interval); }
 inline bool is_index(const Expr* e) { return e->type == Type{DType::I64, 1}; }
 
-Interval interval_add(Interval a, Interval b);
-Interval scale(Interval a, int64_t k);
-Interval multiply(Interval a, Interval b);
 Interval interval_of(const Monomial& m);
 Interval interval_of(const Poly& p);
 

@@ -232,11 +232,7 @@ const Expr* Context::Impl::without_bits(Op op, const Expr* a, int64_t b) {
 const Expr* Context::Impl::compare(Op op, const Expr* a, const Expr* b) {
   Type boolean{DType::Bool, 1};
   if (a == b) return ctx.boolean(op == Op::Le || op == Op::Eq);
-  Interval x = node(a)->interval, y = node(b)->interval;
-  // Ranges settle data as well.
-  if (op == Op::Lt && (x.hi < y.lo || x.lo >= y.hi)) return ctx.boolean(x.hi < y.lo);
-  if (op == Op::Le && (x.hi <= y.lo || x.lo > y.hi)) return ctx.boolean(x.hi <= y.lo);
-  if ((op == Op::Eq || op == Op::Ne) && (x.hi < y.lo || x.lo > y.hi)) return ctx.boolean(op == Op::Ne);
+  if (const auto truth = settled(op, node(a)->interval, node(b)->interval)) return ctx.boolean(*truth);  // of data as well
   if (a->is_const() && b->is_const()) return ctx.boolean(apply_binary(op, DType::I64, {a->i, 0}, {b->i, 0}).i);
   if (!exact(a) || !exact(b)) {
     if ((op == Op::Eq || op == Op::Ne) && (a->is_const() || (!b->is_const() && b->id < a->id))) std::swap(a, b);

@@ -2,30 +2,17 @@
 // is demanded of a launch (schema/gpu_module.h: narrow, has_few_lanes) and asked when shapes are bound.
 #pragma once
 
-#include <unordered_map>
-
-#include "packager/ir/context.h"
+#include "packager/ir/interval.h"
 #include "packager/loop/loop.h"
 
 namespace mlc::targets::gpu {
 
-class Ranges {
+class Ranges : public ir::KernelIntervals {
  public:
-  // Of a variable, before anything that it occurs in is asked for.
-  void bind(const ir::Expr* var, ir::Interval range) { vars_[var->i] = range; }
-  // Of an i64, or an integer that fits in one; all of int64 where nothing is known.
-  ir::Interval of(const ir::Expr* e);
-  // Of a symbol, beside what it says itself.
-  void assume(const ir::Sym* sym, ir::Interval range) { syms_[sym] = range; }
+  // What a loop or a let makes of its variable; before anything that it occurs in is asked for.
+  void define(const loop::Stmt& s);
   // An i64 that is equal to its low half, sign-extended.
   bool fits(const ir::Expr* e);
-
- private:
-  ir::Interval compute(const ir::Expr* e) const;
-
-  std::unordered_map<int64_t, ir::Interval> vars_;
-  std::unordered_map<const ir::Sym*, ir::Interval> syms_;
-  std::unordered_map<const ir::Expr*, ir::Interval> known_;
 };
 
 // What is demanded of launches of a kernel: of symbols by which indices are divided or at which loops end, and of the number of lanes.

@@ -150,7 +150,7 @@ void KernelEmitter::statement(const Stmt& s) {
     case StmtKind::Prefetch: return prefetch(s);
     case StmtKind::Let:
       if (kernel_->lanes && s.value->type.dtype == DType::I64) {
-        ranges_.bind(s.var, ranges_.of(s.value));
+        ranges_.define(s);
         if (s.value->type.lanes == 1) powers_[s.var->i] = power_dividing(s.value, kMostAligned);
       }
       if (Value* v = eval(s.value)) {
@@ -199,30 +199,23 @@ void KernelEmitter::body_once(const Stmt& s, Value* var) {
 
 void KernelEmitter::for_loop(const Stmt& s) {
   if (s.step <= 0) return fail("a loop with a step below 1");
+  if (kernel_->lanes) ranges_.define(s);
   if (s.for_kind == loop::ForKind::Unroll) {
     if (!s.begin->is_const() || !s.end->is_const()) return fail("unrolls a loop without constant bounds");
-    ranges_.bind(s.var, {s.begin->i, std::max(s.begin->i, s.end->i - 1)});
     for (int64_t i = s.begin->i; i < s.end->i && status_.ok(); i += s.step) body_once(s, b_.getInt64(static_cast<uint64_t>(i)));
     return;
   }
   if (s.for_kind == loop::ForKind::Lanes) {
     if (!lane_) return fail("a loop over lanes in a kernel for processors");
     if (!s.begin->is_int(0) || !s.end->is_int(kernel_->lanes) || s.step != 1) return fail("a loop over other lanes than those of a block");
-    ranges_.bind(s.var, {0, kernel_->lanes - 1});
     return body_once(s, lane_);
   }
-  if (frame_.is_one_tile() && kernel_->tile_begin && s.begin == kernel_->tile_begin && s.end == kernel_->tile_end) {
-    ranges_.bind(s.var, ranges_.of(kernel_->tile_begin));
+  if (frame_.is_one_tile() && kernel_->tile_begin && s.begin == kernel_->tile_begin && s.end == kernel_->tile_end)
     return body_once(s, vars_.at(kernel_->tile_begin->i));
-  }
   Value* begin = eval(s.begin);
   Value* end = begin ? eval(s.end) : nullptr;
   if (!end) return;
-  if (kernel_->lanes) {
-    const ir::Interval first = ranges_.of(s.begin), behind = ranges_.of(s.end);
-    ranges_.bind(s.var, {first.lo, std::max(first.lo, behind.hi == INT64_MAX ? INT64_MAX : behind.hi - 1)});
-    powers_[s.var->i] = std::min(power_dividing(s.begin, kMostAligned), static_cast<uint64_t>(s.step & -s.step));
-  }
+  if (kernel_->lanes) powers_[s.var->i] = std::min(power_dividing(s.begin, kMostAligned), static_cast<uint64_t>(s.step & -s.step));
   llvm::BasicBlock* body = new_block("loop");
   llvm::BasicBlock* exit = new_block("done");
   llvm::BasicBlock* before = b_.GetInsertBlock();

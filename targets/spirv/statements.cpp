@@ -33,7 +33,7 @@ void KernelBuilder::statement(const Stmt& s) {
       return c_.if_(condition, [&] { block(s.body); }, [&] { block(s.orelse); });
     }
     case StmtKind::Let: {
-      if (s.value->type.dtype == DType::I64) ranges_.bind(s.var, ranges_.of(s.value));
+      ranges_.define(s);
       const bool narrow = ranges_.fits(s.value);
       if (const Value* v = eval(s.value, narrow)) vars_[s.var->i] = narrow ? Binding{{}, *v, true, {}} : Binding{*v, {}, false, {}};
       return;
@@ -75,24 +75,21 @@ void KernelBuilder::bind_local(const Stmt& s) {
 
 // The loop over tiles has one turn here, and that over lanes none at all.
 void KernelBuilder::for_loop(const Stmt& s) {
+  ranges_.define(s);
   if (s.begin == kernel_.tile_begin && s.end == kernel_.tile_end && s.step == 1) {
-    ranges_.bind(s.var, ranges_.of(kernel_.tile_begin));
     vars_[s.var->i] = vars_[kernel_.tile_begin->i];
     return block(s.body);
   }
   if (s.for_kind == ForKind::Lanes) {
     if (!s.begin->is_int(0) || !s.end->is_int(kernel_.lanes) || s.step != 1) return fail("a loop over lanes that is not over all of them");
-    ranges_.bind(s.var, {0, kernel_.lanes - 1});
     vars_[s.var->i] = {{}, {lane_}, false, {}};
     return block(s.body);
   }
   if (s.for_kind == ForKind::Unroll) return unroll(s);
-  const ir::Interval first = ranges_.of(s.begin), behind = ranges_.of(s.end);
-  const bool narrow = ranges_.fits(s.begin) && ranges_.fits(s.end) && s.step <= INT32_MAX - std::max<int64_t>(behind.hi, 0);
+  const bool narrow = ranges_.fits(s.begin) && ranges_.fits(s.end) && s.step <= INT32_MAX - std::max<int64_t>(ranges_.of(s.end).hi, 0);
   const Value* begin = eval(s.begin, narrow);
   const Value* end = begin ? eval(s.end, narrow) : nullptr;
   if (!end) return;
-  ranges_.bind(s.var, {first.lo, std::max(first.lo, behind.hi == INT64_MAX ? INT64_MAX : behind.hi - 1)});
   const Reg reg = narrow ? Reg::U32 : Reg::U64;
   const Id last = (*end)[0];
   const Body::Variable i = c_.variable(reg, (*begin)[0]);
@@ -108,7 +105,6 @@ void KernelBuilder::for_loop(const Stmt& s) {
 
 void KernelBuilder::unroll(const Stmt& s) {
   if (!s.begin->is_const() || !s.end->is_const()) return fail("unrolls a loop without constant bounds");
-  ranges_.bind(s.var, {s.begin->i, std::max(s.begin->i, s.end->i - 1)});
   for (int64_t i = s.begin->i; i < s.end->i && status_.ok(); i += s.step) {
     // Values that depend on the variable must not outlive this copy of the body.
     const size_t mark = open_scope();

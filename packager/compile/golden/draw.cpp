@@ -19,19 +19,15 @@ uint64_t hashed(uint64_t counter) {
   return z ^ (z >> 31);
 }
 
-struct Interval {
-  int64_t lo = 0, hi = 1;
-};
-
 // What integers are drawn from: all of what is bounded on both sides, else what is usual as far as the bounds allow it.
-Interval interval_of(DType dtype, const InputBounds& bounds) {
+ir::Interval drawn_from(DType dtype, const InputBounds& bounds) {
   constexpr double kFar = 0x1p52;  // beyond it a double knows no integers
-  Interval usual = {0, 1};
+  ir::Interval usual = {0, 1};
   if (dtype == DType::U8) usual = {0, 255};
   if (dtype == DType::I8) usual = {-128, 127};
   const double lo = std::ceil(std::clamp(bounds.range.lo, -kFar, kFar)), hi = std::floor(std::clamp(bounds.range.hi, -kFar, kFar));
   if (hi < lo) return usual;
-  const Interval allowed = {static_cast<int64_t>(lo), static_cast<int64_t>(hi)};
+  const ir::Interval allowed = {static_cast<int64_t>(lo), static_cast<int64_t>(hi)};
   if (bounds.range.is_bounded() && !bounds.is_summed) return allowed;
   if (allowed.hi < usual.lo) return {allowed.hi, allowed.hi};
   if (allowed.lo > usual.hi) return {allowed.lo, allowed.lo};
@@ -135,7 +131,7 @@ nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed, const
   const uint64_t count = width == 0 ? 0 : tensor.bytes.size() / width;
   const bool is_real = is_float(dtype);
   if (how == Draw::Zeros && !is_real) return tensor;
-  const Interval interval = how == Draw::Ones ? Interval{1, 1} : interval_of(dtype, bounds);
+  const ir::Interval interval = how == Draw::Ones ? ir::Interval{1, 1} : drawn_from(dtype, bounds);
   const uint64_t choices = static_cast<uint64_t>(interval.hi - interval.lo) + 1;
   const bool is_bounded = is_real && bounds.range.is_bounded() && !bounds.is_summed;
   auto picture = is_free(bounds) ? DrawnPicture::of(dtype, tensor.shape) : std::nullopt;

@@ -100,10 +100,8 @@ Range of_unary(Op op, DType to, Range a) {
 }  // namespace
 
 Range range_of_type(DType dtype) {
-  if (dtype == DType::Bool) return kTruth;
-  if (is_float(dtype) || bits_of(dtype) >= 64) return {};
-  const double values = std::ldexp(1.0, static_cast<int>(bits_of(dtype)));
-  return is_signed_int(dtype) ? Range{-values / 2, values / 2 - 1} : Range{0, values - 1};
+  const ir::Interval v = ir::interval_of_type(dtype);
+  return v == ir::Interval{} ? Range{} : Range{static_cast<double>(v.lo), static_cast<double>(v.hi)};
 }
 
 Range range_of_join(ir::Join join, Range body, double points) {

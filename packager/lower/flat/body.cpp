@@ -188,10 +188,7 @@ bool Body::is_short(const Expr* e, const std::vector<const Expr*>& args) const {
   const bool narrows = e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::Min || e->op == Op::Max || e->op == Op::Lt || e->op == Op::Le ||
                        e->op == Op::Eq || e->op == Op::Ne;
   constexpr int64_t kMost = int64_t{1} << 30;
-  return narrows && std::all_of(e->args.begin(), e->args.end(), [&](const Expr* a) {
-    const ir::Interval within = ir::interval_of(a);
-    return within.lo >= -kMost && within.hi <= kMost;
-  });
+  return narrows && std::all_of(e->args.begin(), e->args.end(), [&](const Expr* a) { return ir::within(ir::interval_of(a), {-kMost, kMost}); });
 }
 
 const Expr* Body::generic(const Expr* e, const Expr* guard) {

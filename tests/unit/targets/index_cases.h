@@ -22,7 +22,9 @@ class Indices {
     switch (pick(8)) {
       case 0: case 1: return p_.make(division[pick(4)], t, {a, p_.integer(divisor())});
       case 2: return p_.make(Op::Select, t, {p_.make(pick(2) ? Op::Lt : Op::Eq, {DType::Bool, 1}, {a, b}), b, a});
-      case 3: return p_.make(Op::Cast, t, {p_.make(Op::Cast, {pick(2) ? DType::I32 : pick(2) ? DType::U8 : DType::U32, 1}, {a})});
+      case 3:
+        if (pick(3) == 0) return high_bits(a);
+        return p_.make(Op::Cast, t, {p_.make(Op::Cast, {pick(2) ? DType::I32 : pick(2) ? DType::U8 : DType::U32, 1}, {a})});
       case 4: return p_.make(Op::Neg, t, {a});
       default: return p_.make(arithmetic[pick(5)], t, {a, b});
     }
@@ -30,6 +32,12 @@ class Indices {
 
  private:
   uint64_t pick(uint64_t n) { return random_() % n; }
+  // Of a u64, which a number below 0 makes a large one: up to 34 bits.
+  const Expr* high_bits(const Expr* a) {
+    constexpr Type u64{DType::U64, 1};
+    const Expr* all = p_.make(Op::Cast, u64, {a});
+    return p_.make(Op::Cast, {DType::I64, 1}, {p_.make(Op::FloorDiv, u64, {all, p_.integer(int64_t{1} << (30 + pick(4)), DType::U64)})});
+  }
   int64_t divisor() { return pick(2) ? int64_t(1 + pick(9)) : pick(2) ? int64_t{1} << pick(34) : -int64_t(1 + pick(5)); }
   int64_t constant() {
     const int64_t sign = pick(2) ? 1 : -1;
