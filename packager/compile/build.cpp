@@ -175,6 +175,10 @@ class Build {
       if (!golden.ok()) return std::move(golden).status().note(program.function.name);
       program.golden = std::move(golden).value();
       work -= program.golden.work;
+      if (options_.products_in_bf16) {
+        MLC_ASSIGN(const std::optional<Rounding> rounding, measure_rounding(ctx_, program.function, program.golden, work));
+        if (rounding && (!report_.rounding || rounding->error > report_.rounding->error)) report_.rounding = rounding;
+      }
       for (const GoldenVector& vector : program.golden.vectors)
         if (!vector.shown.hidden.empty()) report_.hidden.push_back({program.function.name, vector.shown.tried, vector.shown.hidden});
     }

@@ -10,6 +10,7 @@
 #include "packager/compile/source/dims.h"
 #include "packager/compile/dump.h"
 #include "packager/compile/golden/golden.h"
+#include "packager/compile/golden/rounding.h"
 #include "packager/compile/variant/variant.h"
 #include "signing/hash_tree.h"
 #include "targets/ptx/cubins.h"
@@ -99,6 +100,7 @@ struct BuildReport {
     std::vector<std::string> nodes;  // those that do not show
   };
   std::vector<Hidden> hidden;
+  std::optional<Rounding> rounding;  // with products_in_bf16: of all programs the one that moves farthest
   std::optional<Cache> cache;  // none: none was asked for
   std::string model_line;  // "opset 12, 70 nodes, 7 operators, 3.5 M parameters"
   std::vector<Variant> variants;

@@ -47,7 +47,22 @@ def products_in_bf16_are_asked_for_and_their_tolerance_is_recorded(t):
         assert [v["tolerance"][0]["value"] for v in found["golden"] + found["variants"]] == [tolerance] * (len(found["golden"]) + len(found["variants"])), found
         assert found["golden"] and ("1 in bf16" in t.run("mlpack", "inspect", "m.mlc").stdout) == (tolerance == 3e-2)
         t.run("mlrun", "selftest", "m.mlc")
+    answer = t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--target", "portable", "--precision", "bf16")
+    assert answer["precision"]["output"] == "y" and 0 < answer["precision"]["error"] < 1e-2, answer
+    assert "precision bf16: 'y' of main is off by 0." in build(t, "-f", "--precision", "bf16").stdout
+    assert t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--target", "portable")["precision"] is None
     build(t, "--precision", "f16", code=2)
+
+
+def products_in_bf16_that_lose_the_answer_are_refused(t):
+    # (x*w)*u, where the second product takes the digits away that the first one has in all columns.
+    weights = [tensor("w", "f32", [16, 32], struct.pack("<512f", *(200 + 0.37 * (k * 7 % 11) for k in range(512)))),
+               tensor("u", "f32", [32, 8], struct.pack("<256f", *(1 if k // 8 % 2 else -1 for k in range(256))))]
+    (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["h"]), node("MatMul", ["h", "u"], ["y"])], [port("x", "f32", ["n", 16])], [port("y", "f32", ["n", 8])], weights))
+    build(t)
+    done = build(t, "-f", "--precision", "bf16", code=21)
+    assert "with factors of bf16 'y' is off by" in done.stderr and "--precision f32" in done.stderr, done.stderr
+    build(t, "-f", "--precision", "bf16", "--no-golden")
 
 
 def vectors_that_do_not_fit_are_refused(t):
@@ -105,5 +120,5 @@ def the_interface_says_which_values_an_input_takes(t):
     assert ids["values"] == [0, 3], ids
 
 
-main([the_users_own_vectors_are_in_the_file, products_in_bf16_are_asked_for_and_their_tolerance_is_recorded, vectors_that_do_not_fit_are_refused, a_build_without_vectors_is_asked_for, what_does_not_show_is_told, places_are_equal_or_wrong,
+main([the_users_own_vectors_are_in_the_file, products_in_bf16_are_asked_for_and_their_tolerance_is_recorded, products_in_bf16_that_lose_the_answer_are_refused, vectors_that_do_not_fit_are_refused, a_build_without_vectors_is_asked_for, what_does_not_show_is_told, places_are_equal_or_wrong,
       the_interface_says_which_values_an_input_takes])

@@ -1,5 +1,6 @@
 #include "packager/cli/build/build_commands.h"
 
+#include <cmath>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,6 +60,17 @@ void report_cache(const compile::BuildReport::Cache& cache, std::ostringstream& 
   if (!cache.unused.ok()) json["unused"] = cache.unused.message;
   if (!cache.unused.ok()) text << "  cache     not used: " << cache.unused.message << "\n";
   else if (cache.found) text << "  cache     " << cache.found << " of " << cache.found + cache.compiled << " kernels were compiled before\n";
+}
+
+// What rounded factors cost.
+void report_rounding(const compile::Rounding& most, std::ostringstream& text, Json& json) {
+  json = {{"program", most.program}, {"output", most.output}, {"error", nullptr}};
+  char error[48] = "of another shape";
+  if (std::isfinite(most.error)) {
+    json["error"] = most.error;
+    std::snprintf(error, sizeof error, "off by %.2g %% of its largest value", 100 * most.error);
+  }
+  text << "  precision bf16: '" << printable(most.output) << "' of " << most.program << " is " << error << ", which is the most\n";
 }
 
 // Empty without --tuned.
@@ -186,6 +198,8 @@ Result<Report> run_build(BuildFlags& flags) {
   if (!flags.tuned.empty()) text << "  tuned     " << tuned_text(*built) << "\n";
   Json cache = nullptr;
   if (built->cache) report_cache(*built->cache, text, cache);
+  Json precision = nullptr;
+  if (built->rounding) report_rounding(*built->rounding, text, precision);
   text << "  tested    " << (tested ? tested->text() : "nothing: --no-selftest") << "\n";
   for (const auto& hidden : built->hidden)
     text << "            of " << hidden.tried << " steps of " << hidden.program << " that were made wrong the vector does not show " << hidden.nodes.size() << ": " << printable(hidden.nodes.front())
@@ -203,7 +217,7 @@ Result<Report> run_build(BuildFlags& flags) {
     }
   }
   report.json = {{"file", flags.options.output_path}, {"root", root}, {"bytes", built->file_bytes}, {"key", built->key_name}, {"variants", variants}, {"selftest", selftest},
-                 {"cache", cache}, {"phases", Json::array()}, {"warnings", built->warnings}};
+                 {"precision", precision}, {"cache", cache}, {"phases", Json::array()}, {"warnings", built->warnings}};
   if (!built->no_program.empty()) report.json["no_program"] = built->no_program;
   if (!flags.executable.empty()) {
     MLC_ASSIGN(const ExecutableResult written, write_executable(executable));

@@ -35,12 +35,14 @@ struct GoldenVector {
   // changes. Measured where numbers become integers on the way (quantised models) or are picked (detectors): one that falls on the
   // other side changes all that follows. With floats of 16 bits: where sums are off by a step of them.
   std::vector<double> spread;  // empty: nothing moves
+  // How far each output lies from the answer, likewise, where the program rounds its factors (rounding.h); empty: it does not.
+  std::vector<double> rounding;
   double spread_of(size_t output) const { return output < spread.size() ? spread[output] : 0; }
 
   // Whether it was shaken many times, as it moves far: then half of the margin does for how far it moves, and it may be off by more.
   bool is_settled = false;
 
-  // By how much of its largest value a right answer may be off, at least `least`.
+  // By how much of its largest value a right answer may be off, at least `least`: half as much again as rounded factors move it.
   double tolerance_of(size_t output, double least) const;
   // Whether a variant can be told right from wrong by this output: it is recorded, and does not move too far for that.
   bool tells(size_t output) const;

@@ -11,7 +11,11 @@ constexpr double kMaxSettledTolerance = 0.5;
 
 std::string golden_name(const std::string& program, const GoldenVector& golden) { return golden.name.empty() ? program : program + "/" + golden.name; }
 
-double GoldenVector::tolerance_of(size_t output, double least) const { return std::max(least, (is_settled ? 2 : 4) * spread_of(output)); }
+double GoldenVector::tolerance_of(size_t output, double least) const {
+  constexpr double kAsRounded = 1.5;
+  const double rounded = output < rounding.size() ? kAsRounded * rounding[output] : 0;
+  return std::max({least, (is_settled ? 2 : 4) * spread_of(output), rounded});
+}
 
 bool GoldenVector::tells(size_t output) const {
   const nest::Tensor& t = outputs[output];
@@ -45,7 +49,7 @@ void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden
   // Places and counts that no order of sums changes are equal: of a large index a thousandth is another one.
   constexpr double kUsual = 1e-3;
   for (const format::GoldenArray& output : entry.outputs) {
-    const bool is_exact = !is_float(golden.outputs[output.port].dtype) && golden.spread_of(output.port) == 0 && tolerance <= kUsual;
+    const bool is_exact = !is_float(golden.outputs[output.port].dtype) && golden.spread_of(output.port) == 0 && golden.rounding.empty() && tolerance <= kUsual;
     if (is_exact) entry.tolerance.push_back({output.port, format::Metric::Abs, 0});
     else entry.tolerance.push_back({output.port, format::Metric::Rel, golden.tolerance_of(output.port, tolerance)});
   }

@@ -57,6 +57,7 @@ class Gemm final : public Walk {
   // acc[r] += A[row r] * B for all of k, rows lo .. hi-1. `reached`: which rows exist (empty: all).
   void k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<const ir::Expr*>& reached);
   // Where B has the columns of the group, and those of a panel beside another.
+  const ir::Expr* start_of_part();
   const ir::Expr* start_of_columns(const Group& g);
   const ir::Expr* columns_from(const ir::Expr* panel, const ir::Expr* lane);
   // ---- tiles of a unit for matrices (gemm_tiles.cpp) ----

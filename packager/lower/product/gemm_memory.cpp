@@ -42,12 +42,19 @@ void Gemm::around_rows(const std::function<void()>& tiles) {
 }
 
 // B's element at the beginning of panel `panel`, for the taps and the k that this part begins with.
+// Of the first panel. Where elements lie in groups along k, `b_rest` does not know k.
+const Expr* Gemm::start_of_part() {
+  const Expr* rest = s_.value(c_.b_rest);
+  if (!part_begin_ || c_.group == 1) return rest;
+  return ctx_.add(rest, ctx_.mul(ctx_.floordiv(part_begin_, ctx_.integer(c_.group)), s_.value(c_.b_k)));
+}
+
 const Expr* Gemm::start_of_panel(const Expr* panel) {
   const Expr* start = nullptr;
   s_.scoped([&] {
     s_.bind(c_.k, part_begin_ ? part_begin_ : ctx_.integer(0));
     for (const ir::Dim* d : c_.taps) s_.bind(d, ctx_.integer(0));
-    start = ctx_.add(s_.value(c_.b_rest), ctx_.mul(s_.value(c_.b_panel), panel));
+    start = ctx_.add(start_of_part(), ctx_.mul(s_.value(c_.b_panel), panel));
   });
   return start;
 }

@@ -66,7 +66,7 @@ void Gemm::checked_rows(const Group& g) {
 
 const Expr* Gemm::start_of_columns(const Group& g) {
   const Expr* sixteen = ctx_.integer(nest::kPanel);
-  return ctx_.add(s_.value(c_.b_rest), columns_from(ctx_.floordiv(g.first, sixteen), ctx_.floormod(g.first, sixteen)));
+  return ctx_.add(start_of_part(), columns_from(ctx_.floordiv(g.first, sixteen), ctx_.floormod(g.first, sixteen)));
 }
 
 const Expr* Gemm::columns_from(const Expr* panel, const Expr* lane) {

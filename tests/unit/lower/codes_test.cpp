@@ -328,6 +328,8 @@ TEST_CASE("products of bf16 are tiles of pairs") {
   for (const char* target : kTargets)
     for (const auto& [M, K, N, is_free] : {std::tuple{20, 24, 32, false}, {1, 64, 48, false}, {13, 31, 19, false}, {9, 17, 70, true}, {5, 6, 8, false}})
       for (const bool scaled : {false, true}) check_bf16(target, M, K, N, is_free, "instr dot.bf16", scaled);
+  // A group of columns in two parts along k.
+  check_bf16("x86-64-v4", 30, 3000, 40, false, "depth 1500 fetch ; instr dot.bf16");
   check_bf16("x86-64-v4", 20, 3, 32, false, "instr fma.f32");  // three channels of a picture
 }
 

@@ -1,0 +1,51 @@
+#include "packager/compile/golden/rounding.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/compose.h"
+#include "packager/compile/golden/shown.h"
+#include "packager/nest/copy.h"
+#include "packager/passes/passes.h"
+
+namespace mlc::compile {
+
+namespace {
+
+// Products are found as they are before they are rounded in a build. Passes run on functions without control flow; what stands in
+// bodies of loops is not rounded here.
+Status round_factors(ir::Context& ctx, nest::Function& f) {
+  const bool is_plain = std::all_of(f.body.begin(), f.body.end(), [](const nest::Statement& s) { return !s.control; });
+  passes::Options options;
+  if (is_plain) options.pipeline = {"narrow", "algebra", "permute-weights", "cleanup", "fuse", "scale-weights", "products-in-bf16"};
+  else options.pipeline = {"products-in-bf16"};
+  return passes::run(ctx, f, options);
+}
+
+}  // namespace
+
+Result<std::optional<Rounding>> measure_rounding(ir::Context& ctx, const nest::Function& oracle, GoldenSet& golden, double& work) {
+  if (golden.vectors.empty()) return std::optional<Rounding>();
+  nest::Function rounded = nest::copy_of(oracle);
+  MLC_RETURN_IF_ERROR(round_factors(ctx, rounded));
+  std::optional<Rounding> most;
+  bool tells = false;
+  for (GoldenVector& vector : golden.vectors) {
+    nest::InterpretOptions how;
+    how.work = &work;
+    const auto outputs = nest::interpret(rounded, vector.inputs, how);
+    if (!outputs.ok() && outputs.status().code != Code::Cancelled) return Status(outputs.status());
+    for (size_t k = 0; outputs.ok() && k < vector.outputs.size(); ++k) {
+      const double error = spread_of(vector.outputs[k], (*outputs)[k]);
+      vector.rounding.push_back(error);
+      if (is_recorded(vector.outputs[k]) && (!most || error > most->error)) most = Rounding{oracle.name, oracle.arrays[oracle.outputs[k]].name, error};
+    }
+    for (size_t k = 0; k < vector.outputs.size(); ++k) tells |= vector.tells(k);
+  }
+  if (tells || !most) return most;
+  return Status(Code::SelfTest, compose("with factors of bf16 '{}' is off by {} % of its largest value, more than a golden vector can tell from an error", most->output,
+                                        std::isinf(most->error) ? 100 : std::lround(100 * most->error)))
+      .hint("--precision f32 keeps the digits that this model needs; --no-golden makes the file without a test");
+}
+
+}  // namespace mlc::compile
