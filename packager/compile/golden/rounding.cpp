@@ -12,20 +12,19 @@ namespace mlc::compile {
 
 namespace {
 
-// Products are found as they are before they are rounded in a build. Passes run on functions without control flow; what stands in
-// bodies of loops is not rounded here.
+// Products are found as they are before they are rounded in a build.
 Status round_factors(ir::Context& ctx, nest::Function& f) {
-  const bool is_plain = std::all_of(f.body.begin(), f.body.end(), [](const nest::Statement& s) { return !s.control; });
   passes::Options options;
-  if (is_plain) options.pipeline = {"narrow", "algebra", "permute-weights", "cleanup", "fuse", "scale-weights", "products-in-bf16"};
-  else options.pipeline = {"products-in-bf16"};
+  options.pipeline = {"narrow", "algebra", "permute-weights", "cleanup", "fuse", "scale-weights", "products-in-bf16"};
   return passes::run(ctx, f, options);
 }
 
 }  // namespace
 
 Result<std::optional<Rounding>> measure_rounding(ir::Context& ctx, const nest::Function& oracle, GoldenSet& golden, double& work) {
-  if (golden.vectors.empty()) return std::optional<Rounding>();
+  // Passes run on functions without control flow.
+  const bool is_plain = std::all_of(oracle.body.begin(), oracle.body.end(), [](const nest::Statement& s) { return !s.control; });
+  if (golden.vectors.empty() || !is_plain) return std::optional<Rounding>();
   nest::Function rounded = nest::copy_of(oracle);
   MLC_RETURN_IF_ERROR(round_factors(ctx, rounded));
   std::optional<Rounding> most;
