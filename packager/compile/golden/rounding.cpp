@@ -22,8 +22,11 @@ Status round_factors(ir::Context& ctx, nest::Function& f) {
 }  // namespace
 
 Result<std::optional<Rounding>> measure_rounding(ir::Context& ctx, const nest::Function& oracle, GoldenSet& golden, double& work) {
-  // Passes run on functions without control flow.
+  // Passes run on functions without control flow. What others lose is not known; streaming nets of speech were seen to move by 3 %.
+  constexpr double kUnknown = 0.04;
   const bool is_plain = std::all_of(oracle.body.begin(), oracle.body.end(), [](const nest::Statement& s) { return !s.control; });
+  for (GoldenVector& vector : golden.vectors)
+    if (!is_plain) vector.rounding.assign(vector.outputs.size(), kUnknown);
   if (golden.vectors.empty() || !is_plain) return std::optional<Rounding>();
   nest::Function rounded = nest::copy_of(oracle);
   MLC_RETURN_IF_ERROR(round_factors(ctx, rounded));
