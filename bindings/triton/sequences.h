@@ -18,7 +18,8 @@ struct SequenceTurn {
   bool begins = false, ends = false;
 };
 
-// Ids of text come from clients, are kept with each state and shown in messages. Triton hands at most 128 bytes to the control CORRID.
+// Ids of text come from clients, are kept with each state and shown in messages. Triton's servers take as many, but a server in a process of its application
+// need not be asked by them.
 inline constexpr size_t kMaxSequenceIdBytes = 128;
 
 // The id of a turn of one that clients give as text; empty: of none. InputMismatch where it is longer than kMaxSequenceIdBytes.

@@ -42,8 +42,8 @@ class Source {
   virtual const std::string& file_at(uint64_t) const { return name(); }
 };
 
-// A file, or a folder of parts. NotFound: missing, not readable, neither of them; Malformed: a part is missing, empty, or more than
-// a file (a symbolic link is not followed).
+// A file, or a folder of parts. NotFound: it, or a part, is missing, not readable, or not a regular file (a symbolic link to a part is not
+// followed), or there is no part; Malformed: parts of two containers, an empty one, more than kMaxParts.
 [[nodiscard]] Result<std::unique_ptr<Source>> open_file(const std::string& path);
 // The file behind a descriptor, which stays the caller's: a duplicate is kept. `name` is for messages; empty: "descriptor 3".
 [[nodiscard]] Result<std::unique_ptr<Source>> open_descriptor(int fd, const std::string& name = {});
