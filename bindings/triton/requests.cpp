@@ -146,7 +146,7 @@ Result<SequenceTurn> turn_of(TRITONBACKEND_Request* request) {
   }
   const char* text = nullptr;
   MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_RequestCorrelationIdString(request, &text)));
-  if (text != nullptr && text[0] != '\0') out.id = "'" + std::string(text) + "'";
+  MLC_ASSIGN(out.id, id_of_text(text == nullptr ? "" : text));
   return out;
 }
 
@@ -194,9 +194,11 @@ Status answer(const Model& model, MlcSession* session, Sequences& sequences, TRI
   bool is_cancelled = false;
   MLC_RETURN_IF_ERROR(from_triton(TRITONBACKEND_RequestIsCancelled(request, &is_cancelled)));
   if (is_cancelled) return Status(Code::Cancelled, "the request was cancelled");
-  MLC_ASSIGN(SequenceTurn turn, turn_of(request));
-  if (!model.has_sequences()) turn = {};
-  else if (turn.id.empty()) return ok();  // what Triton puts into an empty slot; it refuses requests of no sequence
+  SequenceTurn turn;
+  if (model.has_sequences()) {
+    MLC_ASSIGN(turn, turn_of(request));
+    if (turn.id.empty()) return ok();  // what Triton puts into an empty slot; it refuses requests of no sequence
+  }
   std::vector<MlcTensor> inputs;
   std::deque<Given> given;
   MLC_RETURN_IF_ERROR(read_inputs(model, request, inputs, given));

@@ -4,6 +4,14 @@
 
 namespace mlc::triton {
 
+// In quotes: the text '7' is another sequence than the number 7.
+Result<std::string> id_of_text(std::string_view text) {
+  if (text.size() > kMaxSequenceIdBytes)
+    return std::move(Status(Code::InputMismatch, "sequence_id has {} bytes, at most {} expected", text.size(), kMaxSequenceIdBytes))
+        .hint("name the sequence by a number, a UUID, or the hash of what names it now");
+  return text.empty() ? std::string() : "'" + std::string(text) + "'";
+}
+
 Status Sequences::reset() {
   MlcError* error = nullptr;
   return status_of(api().state_reset(session_, &error), error);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -16,6 +17,13 @@ struct SequenceTurn {
   std::string id;  // empty: of none
   bool begins = false, ends = false;
 };
+
+// Ids of text come from clients, are kept with each state and shown in messages. Triton's servers take as many, but a server in a process of its application
+// need not be asked by them.
+inline constexpr size_t kMaxSequenceIdBytes = 128;
+
+// The id of a turn of one that clients give as text; empty: of none. InputMismatch where it is longer than kMaxSequenceIdBytes.
+[[nodiscard]] Result<std::string> id_of_text(std::string_view text);
 
 // The states of an instance's sequences. That of the last request lies in the session, the others as bytes (spec/state.md): where a slot of
 // Triton's has one sequence until it ends, nothing is copied. For one thread, as an instance of Triton's is.

@@ -139,7 +139,7 @@ void add_inspect_commands(Program& program) {
     const Command inspect = program.add_command("inspect", "what is inside: programs, variants, signatures",
                                                 "  mlpack inspect cat.mlc\n  mlpack inspect cat.mlc --variant x86-64-v3 --json\n",
                                                 options->as_json);
-    inspect.add_option("file", options->file, "container").required();
+    inspect.add_option("file", options->file, "container, or a folder with its parts").required();
     inspect.add_option("--variant", options->variant, "only this variant, with all that it wants of a host");
     inspect.add_option("--program", options->program, "only this program");
     inspect.add_flag("--segments", options->segments, "list the segments");

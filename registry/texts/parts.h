@@ -7,9 +7,11 @@
 #include <span>
 #include <vector>
 
+#include "schema/parts.h"
+
 namespace mlc::registry {
 
-inline constexpr size_t kMaxParts = 200;  // a registry may take no more layers, and each is a request of its own
+using format::kMaxParts;
 
 struct SegmentPlace {
   uint64_t offset = 0, length = 0;

@@ -71,9 +71,8 @@ Shape modelpack_shape(const Packed& file) { return model_shape(file, {file_layer
 Shape parts_shape(const Packed& file) {
   std::vector<Descriptor> layers;
   for (const PartOfFile& part : file.parts) {
-    char number[16];
-    std::snprintf(number, sizeof number, ".%03zu", layers.size());  // `cat` of all of them in the order of a shell is the file
-    layers.push_back(file_layer(part.digest, part.size, kFileName + std::string(number)));
+    // `cat` of all of them in the order of a shell is the file, and a reader opens the folder with them.
+    layers.push_back(file_layer(part.digest, part.size, kFileName + format::part_ending(layers.size())));
   }
   Shape shape = model_shape(file, std::move(layers));
   shape.manifest.annotations[std::string(kPartsAnnotation)] = std::to_string(file.parts.size());

@@ -191,7 +191,7 @@ enum { MLC_VERIFY_AUTO = 0, MLC_VERIFY_FULL = 1, MLC_VERIFY_COPY = 2, MLC_VERIFY
 
 typedef struct MlcOpenOptions {
   uint32_t size;
-  const char* path;                /* a container file, or: */
+  const char* path;                /* a container file, a folder with its parts (NAME.mlc.000 ...), or: */
   const void* memory;              /* a container in memory that outlives the model and does not change, at a multiple of 256 */
   uint64_t memory_bytes;
   int32_t verify;                  /* MLC_VERIFY_* */

@@ -35,7 +35,7 @@ std::string as_called_here(const std::string& hint) {
 
 void add_container_options(const Command& command, ContainerOptions& o) {
   // Where it is not known whether there is one, that is said instead of that the name is missing.
-  if (!use_own_container(o)) command.add_option("file", o.file, "the container (.mlc)").required(own_container().ok());
+  if (!use_own_container(o)) command.add_option("file", o.file, "the container (.mlc), or a folder with its parts (NAME.mlc.000 ...)").required(own_container().ok());
   command.add_option("--trust", o.trust_keys, "also trust this public key (PEM file)");
   command.add_option("--policy", o.policy, "trust policy (trust.json) instead of the system's or the user's own");
   command.add_flag("--allow-unsigned", o.allow_unsigned, "run native code although nobody trusted has signed it");

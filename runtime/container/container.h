@@ -54,7 +54,7 @@ struct OpenOptions {
   unsigned workers = 1;         // threads that hash weights where all of them are verified, the caller's included
 };
 
-// Where the bytes come from (source.h): a file (mapped), memory (an embedded container), or functions that read.
+// Where the bytes come from (source.h): a file (mapped), a folder of parts (mapped), memory (an embedded container), or functions that read.
 class Source;
 
 // Steps 1 to 3 done: the file is open, its header page is well-formed, and its signatures, if it has any, belong to the
@@ -87,7 +87,7 @@ class Container {
  public:
   // The remaining steps. `file` is used up.
   [[nodiscard]] static Result<std::unique_ptr<Container>> open(AuthenticatedFile file, const OpenOptions& options);
-  // `path` must be a regular file; a symbolic link is followed, devices, pipes and directories are refused.
+  // `path` must be a regular file, or a folder of parts (source.h); a symbolic link to it is followed, devices and pipes are refused.
   [[nodiscard]] static Result<std::unique_ptr<Container>> open(const std::string& path, const OpenOptions& options);
   // A container that is stored in memory, which must outlive the result and must not change. `name` is for messages.
   [[nodiscard]] static Result<std::unique_ptr<Container>> open_memory(Bytes bytes, const std::string& name,
@@ -131,8 +131,8 @@ class Container {
   [[nodiscard]] Result<VerifiedBytes> bytes(const format::Ref& ref) const;
   [[nodiscard]] Result<VerifiedBytes> asset(uint32_t index) const;  // also checks Asset::digest
 
-  // Pointer to bytes [offset, offset + length) of a raw weights segment, valid as long as this object and followed by
-  // at least 64 readable bytes (contents unspecified). Hashes the leaves of the range that are not yet known to be
+  // Pointer to bytes [offset, offset + length) of a raw weights segment, valid as long as this object and readable to the end
+  // of the line of 64 bytes in which the last one is (contents unspecified). Hashes the leaves of the range that are not yet known to be
   // good, on the calling thread; several threads share the work. A bad leaf poisons the container: this and every
   // later call fails with the same status. 256-aligned whenever `offset` is.
   [[nodiscard]] Result<const std::byte*> acquire(uint32_t segment, uint64_t offset, uint64_t length) const;

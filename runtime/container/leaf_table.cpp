@@ -12,13 +12,14 @@ namespace mlc::container {
 
 std::string label_of(const format::Segment& segment) { return "segment " + format::quoted(segment.name); }
 
-Status digest_mismatch(const format::Segment& segment, const std::string& what, const format::Digest& expected,
-                       const format::Digest& found) {
-  return Status(Code::BadSignature, 3102,
-                "{}: {} does not match its digest; the file is damaged or was changed", label_of(segment), what)
-      .fact("expected  sha256:{}", to_hex(expected))
-      .fact("found     sha256:{}", to_hex(found))
-      .hint("copy or download the file again");
+Status digest_mismatch(const format::Segment& segment, const std::string& what, const format::Digest& expected, const format::Digest& found,
+                       const Source* source, uint64_t offset) {
+  Status status = Status(Code::BadSignature, 3102, "{}: {} does not match its digest; the file is damaged or was changed", label_of(segment), what)
+                      .fact("expected  sha256:{}", to_hex(expected))
+                      .fact("found     sha256:{}", to_hex(found))
+                      .hint("copy or download the file again");
+  if (source != nullptr && source->file_at(offset) != source->name()) status.facts.push_back("part      " + source->file_at(offset));
+  return status;
 }
 
 Result<LeafTable> load_leaf_table(const Source& source, const format::Segment& segment,
@@ -36,7 +37,7 @@ Result<LeafTable> load_leaf_table(const Source& source, const format::Segment& s
   std::ranges::copy(in.bytes(item.leaves * sizeof(format::Digest)), std::as_writable_bytes(std::span(table.digests)).begin());
   format::Digest found =
       segment_digest(static_cast<uint8_t>(segment.codec), segment.stored_len, segment.decoded_len, table.digests);
-  if (found != segment.digest) return digest_mismatch(segment, "the leaf table", segment.digest, found);
+  if (found != segment.digest) return digest_mismatch(segment, "the leaf table", segment.digest, found, &source, item.table_off);
 
   if (segment.codec == format::Codec::Zstd) {
     table.frame_starts.push_back(0);

@@ -25,8 +25,8 @@ struct LeafTable {
 
 // "segment \"weights\"", for messages.
 [[nodiscard]] std::string label_of(const format::Segment& segment);
-// A leaf or table whose bytes do not hash to what was signed.
-[[nodiscard]] Status digest_mismatch(const format::Segment& segment, const std::string& what,
-                                     const format::Digest& expected, const format::Digest& found);
+// A leaf or table whose bytes do not hash to what was signed. Of a container in parts the one is named that has the byte at `offset` of `source`.
+[[nodiscard]] Status digest_mismatch(const format::Segment& segment, const std::string& what, const format::Digest& expected, const format::Digest& found,
+                                     const Source* source = nullptr, uint64_t offset = 0);
 
 }  // namespace mlc::container

@@ -55,6 +55,7 @@ Status truncated(const Source& source, const Header& header, bool may_parse) {
   Status status(Code::Malformed, 1101,
                 "{} is truncated: {} bytes found, at least {} expected", source.name(), source.size(), header.body_size);
   status.help = "copy or download it again";
+  if (const std::string& last = source.file_at(source.size()); last != source.name()) status.facts.push_back("the last part is " + last);
   if (header.manifest_off + header.manifest_len > source.size())
     return std::move(status).fact("cut off: the manifest and all segments");
   if (!may_parse) return status;

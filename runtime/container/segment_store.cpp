@@ -63,7 +63,7 @@ class SegmentStore::Leaves {
   [[nodiscard]] Status fetch(uint64_t leaf, uint64_t start, std::span<std::byte> stored) {
     if (Status status = source_.read(file_offset_ + start, stored); !status.ok()) return std::move(status).note(label_of(segment_));
     const format::Digest found = leaf_digest(stored);
-    return found == table_.digests[leaf] ? ok() : digest_mismatch(segment_, name(leaf), table_.digests[leaf], found);
+    return found == table_.digests[leaf] ? ok() : digest_mismatch(segment_, name(leaf), table_.digests[leaf], found, &source_, file_offset_ + start);
   }
 
   const Source& source_;

@@ -20,12 +20,14 @@ class MemorySource final : public Source {
     return ok();
   }
 
-  Result<const std::byte*> map() const override {
+  Result<const std::byte*> map(uint64_t offset, uint64_t length) const override {
+    // What lies behind is not the container's.
+    if (const auto end = checked_align(offset + length, 64); !end || *end > bytes_.size())
+      return Status(Code::Resource, "the last line of {} is not whole", name_);
     if (reinterpret_cast<uintptr_t>(bytes_.data()) % format::kPackedAlign != 0)
       return Status(Code::Resource, "{} does not lie at a multiple of 256", name_);
-    return bytes_.data();
+    return bytes_.data() + offset;
   }
-  bool has_neighbours() const override { return true; }
 
  private:
   const Bytes bytes_;

@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -40,6 +41,7 @@ bool folder_is_open_to_others(int fd) {
   return !sticky && others_may_write(info);
 }
 
+constexpr int kHowToOpen = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;  // opening a pipe without a writer must not wait
 constexpr const char* kHowToReplace = "rename a new file over it instead of writing into it, or open it with verify: copy";
 
 Writers writers_of(int fd, const struct stat& info) {
@@ -75,7 +77,7 @@ class FileSource final : public Source {
     return ok();
   }
 
-  Result<const std::byte*> map() const override {
+  Result<const std::byte*> map(uint64_t offset, uint64_t) const override {
     std::lock_guard lock(mu_);
     if (mapping_ == nullptr) {
       void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd_.get(), static_cast<off_t>(begin_));
@@ -86,7 +88,7 @@ class FileSource final : public Source {
       (void)::madvise(address, size_, MADV_HUGEPAGE);
       mapping_ = address;
     }
-    return static_cast<const std::byte*>(mapping_);
+    return static_cast<const std::byte*>(mapping_) + offset;  // behind the last byte are zeros to the end of a page
   }
 
   Writers writers() const override { return writers_; }
@@ -123,7 +125,8 @@ std::string kind_of(mode_t mode) {
   return "not a regular file";
 }
 
-Result<std::unique_ptr<Source>> source_of(Descriptor fd, const std::string& name) {
+// A part is a file as it is, whatever it ends with: the trailer of a program is one of a whole file.
+Result<std::unique_ptr<Source>> source_of(Descriptor fd, const std::string& name, bool is_part = false) {
   struct stat info = {};
   if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
     return Status(Code::NotFound, "{} is {}, not a container", name, kind_of(info.st_mode));
@@ -132,18 +135,38 @@ Result<std::unique_ptr<Source>> source_of(Descriptor fd, const std::string& name
   std::array<std::byte, format::kTrailerLen> last;
   std::array<uint8_t, format::kMagic.size()> first{};
   // A file that begins as a container is one, whatever it ends with.
-  if (::pread(fd.get(), first.data(), first.size(), 0) > 0 && first != format::kMagic &&
+  if (!is_part && ::pread(fd.get(), first.data(), first.size(), 0) > 0 && first != format::kMagic &&
       ::pread(fd.get(), last.data(), last.size(), static_cast<off_t>(size - last.size())) == static_cast<ssize_t>(last.size()))
     MLC_RETURN_IF_ERROR(format::find_part(last, size, name, part));
   return std::unique_ptr<Source>(std::make_unique<FileSource>(name, fd, info, part));
 }
 
+Status cannot_open(const std::string& path) {
+  return Status(Code::NotFound, "cannot open {}: {}", path, errno == ELOOP ? "a symbolic link, or more of them than are followed" : std::strerror(errno));
+}
+
+Result<std::unique_ptr<Source>> open_folder(const std::string& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(path.c_str()), ::closedir);
+  if (!stream) return cannot_open(path);
+  PartNames names(path);
+  while (const dirent* entry = ::readdir(stream.get())) MLC_RETURN_IF_ERROR(names.add(entry->d_name));
+  std::vector<std::unique_ptr<Source>> parts(names.count());
+  for (size_t k = 0; k < parts.size(); ++k) {
+    const std::string place = names.path(k);
+    Descriptor fd(::open(place.c_str(), kHowToOpen | O_NOFOLLOW));
+    if (!fd.valid()) return cannot_open(place);
+    MLC_ASSIGN(parts[k], source_of(std::move(fd), place, /*is_part=*/true));
+  }
+  return join_parts(std::move(parts), path);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Source>> open_file(const std::string& path) {
-  // O_NONBLOCK: opening a pipe without a writer must not wait.
-  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  if (!fd.valid()) return Status(Code::NotFound, "cannot open {}: {}", path, std::strerror(errno));
+  Descriptor fd(::open(path.c_str(), kHowToOpen));
+  if (!fd.valid()) return cannot_open(path);
+  struct stat info = {};
+  if (::fstat(fd.get(), &info) == 0 && S_ISDIR(info.st_mode)) return open_folder(path);
   return source_of(std::move(fd), path);
 }
 

@@ -19,7 +19,7 @@ class ReaderSource final : public Source {
     return Status(Code::NotFound, "cannot read {}: the reader answers {} for {} bytes from {} on", name_, failed, out.size(), offset);
   }
 
-  Result<const std::byte*> map() const override { return Status(Code::Resource, "{} cannot be mapped", name_); }
+  Result<const std::byte*> map(uint64_t, uint64_t) const override { return Status(Code::Resource, "{} cannot be mapped", name_); }
   bool is_mappable() const override { return false; }
 
  private:

@@ -54,7 +54,7 @@ class FileSource final : public Source {
     return ok();
   }
 
-  Result<const std::byte*> map() const override {
+  Result<const std::byte*> map(uint64_t offset, uint64_t) const override {
     std::lock_guard lock(mu_);
     if (mapping_ == nullptr) {
       const auto refused = [&] { return Status(Code::Resource, "cannot map {}: {}", path_, windows::last_error()); };
@@ -63,7 +63,7 @@ class FileSource final : public Source {
       mapping_ = MapViewOfFile(section.get(), FILE_MAP_READ, 0, 0, 0);  // which keeps the section
       if (mapping_ == nullptr) return refused();
     }
-    return static_cast<const std::byte*>(mapping_);
+    return static_cast<const std::byte*>(mapping_) + offset;  // behind the last byte are zeros to the end of a page
   }
 
   Writers writers() const override { return writers_; }
@@ -97,20 +97,42 @@ Result<std::unique_ptr<Source>> source_of(OwnedHandle file, const std::string& n
   return std::unique_ptr<Source>(std::make_unique<FileSource>(name, std::move(file), info, is_others ? Writers::Others : Writers::Owner));
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Source>> open_file(const std::string& path) {
+// A part that is a link is opened itself, and refused.
+Result<std::unique_ptr<Source>> open_place(const std::string& path, bool is_part) {
   const std::wstring place = windows::wide_path(path);
+  const DWORD flags = FILE_FLAG_BACKUP_SEMANTICS | (is_part ? FILE_FLAG_OPEN_REPARSE_POINT : 0);
   // A folder is opened, too: to say that it is one.
   const auto open = [&](DWORD share) {
-    const HANDLE file = CreateFileW(place.c_str(), GENERIC_READ, share, nullptr, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, nullptr);
+    const HANDLE file = CreateFileW(place.c_str(), GENERIC_READ, share, nullptr, OPEN_EXISTING, flags, nullptr);
     return OwnedHandle(file == INVALID_HANDLE_VALUE ? nullptr : file);
   };
   OwnedHandle file = open(FILE_SHARE_READ | FILE_SHARE_DELETE);
   const bool is_written = !file && GetLastError() == ERROR_SHARING_VIOLATION;  // others have it open for that
   if (is_written) file = open(FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE);
   if (!file) return Status(Code::NotFound, "cannot open {}: {}", path, windows::last_error());
+  BY_HANDLE_FILE_INFORMATION info{};
+  if (is_part && GetFileInformationByHandle(file.get(), &info) && (info.dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT) != 0)
+    return Status(Code::Malformed, "{} is a symbolic link, a file expected", path).hint("copy what it leads to, or make a hard link");
   return source_of(std::move(file), path, is_written);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Source>> open_file(const std::string& path) {
+  if (const DWORD attributes = GetFileAttributesW(windows::wide_path(path).c_str()); attributes == INVALID_FILE_ATTRIBUTES || (attributes & FILE_ATTRIBUTE_DIRECTORY) == 0)
+    return open_place(path, /*is_part=*/false);
+  WIN32_FIND_DATAW found;
+  const HANDLE all = FindFirstFileW((windows::wide_path(path) + L"\\*").c_str(), &found);
+  if (all == INVALID_HANDLE_VALUE) return Status(Code::NotFound, "cannot read {}: {}", path, windows::last_error());
+  const std::unique_ptr<void, decltype(&FindClose)> close(all, &FindClose);
+  PartNames names(path);
+  do MLC_RETURN_IF_ERROR(names.add(windows::narrow(found.cFileName)));
+  while (FindNextFileW(all, &found));
+  std::vector<std::unique_ptr<Source>> parts(names.count());
+  for (size_t k = 0; k < parts.size(); ++k) {
+    MLC_ASSIGN(parts[k], open_place(names.path(k), /*is_part=*/true));
+  }
+  return join_parts(std::move(parts), path);
 }
 
 // Of the C library's numbers. Who else may write is not known of a file that others opened.

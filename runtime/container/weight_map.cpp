@@ -25,12 +25,9 @@ Result<std::unique_ptr<WeightMap>> WeightMap::create(const Source& source, const
                                                      uint64_t file_offset, const LeafTable& leaves, bool copy,
                                                      const Allocator* allocator) {
   std::unique_ptr<WeightMap> map(new WeightMap(source, segment, file_offset, leaves));
-  // Kernels read lines of 64 bytes to their end. Within the file that is the file's own; behind memory of the caller it is not.
-  const uint64_t end = file_offset + segment.decoded_len;  // within the source: the header's table was checked
-  const bool reads_on = source.has_neighbours() && (end + 63) / 64 * 64 > source.size();
-  if (!copy && !reads_on) {
-    if (auto base = source.map(); base.ok()) {
-      map->data_ = *base + file_offset;
+  if (!copy) {
+    if (auto mapped = source.map(file_offset, segment.decoded_len); mapped.ok()) {  // within the source: the header's table was checked
+      map->data_ = *mapped;
       return map;
     }
   }
@@ -49,8 +46,7 @@ Status WeightMap::fetch_and_hash(uint64_t leaf) {
       return std::move(status).note(label_of(segment_));
   format::Digest found = leaf_digest({data_ + offset, len});
   if (found == leaves_.digests[leaf]) return ok();
-  return digest_mismatch(segment_, compose("leaf {} of {}", leaf, leaves_.count()),
-                         leaves_.digests[leaf], found);
+  return digest_mismatch(segment_, compose("leaf {} of {}", leaf, leaves_.count()), leaves_.digests[leaf], found, &source_, file_offset_ + offset);
 }
 
 Status WeightMap::settle(uint64_t leaf) {

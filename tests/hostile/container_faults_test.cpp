@@ -31,7 +31,7 @@ class FaultySource final : public Source {
     if (bad && !out.empty()) out[out.size() / 2] ^= std::byte{4};
     return ok();
   }
-  Result<const std::byte*> map() const override { return Status(Code::Resource, "cannot be mapped"); }
+  Result<const std::byte*> map(uint64_t, uint64_t) const override { return Status(Code::Resource, "cannot be mapped"); }
 
  private:
   Bytes bytes_;

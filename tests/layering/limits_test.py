@@ -15,7 +15,7 @@ UNREACHED = ("container.manifest-depth", "plan.items")
 READERS = ("schema", "signing", "runtime/container", "runtime/plan", "loaders")
 # By constant: its row, or in words why it has none.
 CONSTANTS = {
-    "kMaxSegments": "container.segments", "kMaxManifestLen": "container.manifest", "kMaxTables": "manifest.tables",
+    "kMaxParts": "file.parts", "kMaxSegments": "container.segments", "kMaxManifestLen": "container.manifest", "kMaxTables": "manifest.tables",
     "kMaxTableDepth": "container.manifest-depth", "kMaxTensors": "manifest.tensors", "kMaxCopies": "manifest.copies",
     "kMaxRank": "manifest.rank", "kMaxListDepth": "manifest.list-depth", "kMaxVariants": "manifest.variants", "kMaxLayouts": "manifest.layouts", "kMaxTuning": "manifest.tuning",
     "kMaxExtensions": "manifest.extensions", "kMaxObjects": "manifest.objects", "kMaxExpansion": "manifest.objects",

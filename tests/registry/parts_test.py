@@ -1,9 +1,13 @@
 """mlpack push --shape parts: layers that joined are the file, stored once whichever versions have them; and pulls of such artifacts, of others' making too."""
 import json
+import os
+import pathlib
+import shutil
+import struct
 
 from pushed import HEAD, REPOSITORY, Pushed, names, once, sample
 from small_registry import SmallRegistry, digest_of
-from tool_test import main
+from tool_test import Skipped, main
 
 WEIGHTS = 2_400_000  # of the sample
 
@@ -219,6 +223,158 @@ def a_part_that_is_wrong_once_is_asked_for_again(t):
         assert "the part of 2400000 bytes at 65536 does not match" in answer["message"] and names(t) == before, answer
 
 
-main([parts_joined_are_the_file, layouts_and_copies_have_parts_too, an_update_of_targets_sends_no_weights, what_this_machine_cannot_run_is_left_out_of_parts,
+# ---- A folder of parts, as a tool for ModelPacks writes what it has pulled
+
+def digits_in_parts(t):
+    """The folder `parts`, a picture, the names of its parts, and which of them has a segment; digits.mlc is beside it."""
+    if not (t.bin / "mlrun").exists():
+        raise Skipped("no mlrun")
+    from mlrun_test import IMAGES, container
+    container(t)
+    with SmallRegistry() as registry:
+        t.json("mlpack", "push", "digits.mlc", f"{registry.host}/{REPOSITORY}:2", "--shape", "parts")
+        layers = manifest_of(registry)["layers"]
+        (t.dir / "parts").mkdir()
+        for layer in layers:
+            (t.dir / "parts" / layer["annotations"]["org.cncf.model.filepath"]).write_bytes(registry.blobs[REPOSITORY][layer["digest"]])
+    segment = max(range(len(layers)), key=lambda k: layers[k]["size"])
+    return t.dir / "parts", IMAGES[0], sorted(path.name for path in (t.dir / "parts").iterdir()), segment
+
+
+def answer_of(t, path, image, *flags):
+    from mlrun_test import ask
+    answer = ask(t, path, "-i", image, *flags)
+    return {key: answer[key] for key in ("outputs", "variant", "isolated", "model", "root", "trust") if key in answer}
+
+
+def a_folder_of_parts_runs(t):
+    folder, image, parts, _ = digits_in_parts(t)
+    assert parts[0] == "model.mlc.000" and len(parts) >= 3, parts
+    wanted = {}
+    for flags in ((), ("--isolated",), ("--verify", "full"), ("--verify", "copy"), ("--variant", "portable"), ("--threads", "1")):
+        wanted[flags] = answer_of(t, "digits.mlc", image, *flags)
+        assert answer_of(t, "parts", image, *flags) == wanted[flags] == answer_of(t, "parts/", image, *flags), flags
+    root = t.json("mlpack", "inspect", "digits.mlc")["root"]
+    assert t.json("mlpack", "inspect", "parts")["root"] == root
+    assert "every leaf" in t.run("mlpack", "verify", "parts", "--deep").stdout
+    t.run("mlrun", "selftest", "parts")
+    # What is made of the folder is the file.
+    with SmallRegistry() as registry:
+        files = [t.json("mlpack", "push", name, f"{registry.host}/{REPOSITORY}:2", "--shape", shape)["digest"] for shape in ("modelpack", "parts") for name in ("digits.mlc", "parts")]
+        assert files[0] == files[1] and files[2] == files[3] != files[0], files
+    t.run("mlpack", "sign", "parts", "-o", "again.mlc")
+    t.json("mlpack", "sign", "parts", code=2)
+    assert sorted(path.name for path in folder.iterdir()) == parts
+    # Cut by other tools, beside files that are no parts.
+    data = (t.dir / "digits.mlc").read_bytes()
+    (t.dir / "cut").mkdir()
+    for k, at in enumerate(range(0, len(data), 10_001)):
+        (t.dir / "cut" / f"d.mlc.{k:03}").write_bytes(data[at:at + 10_001])
+    (t.dir / "cut" / "README").write_text("parts\n")
+    assert answer_of(t, "cut", image) == wanted[()]
+    # A stranger's, opened in a process without privileges.
+    t.new_home()
+    stranger = answer_of(t, "digits.mlc", image)
+    assert stranger == answer_of(t, "parts", image) and stranger["variant"] == "portable", stranger
+    t.run("mlrun", "trust", "parts", "--yes", code=(0, 2))
+
+
+def weights_that_end_with_a_page_run(t):
+    """Kernels may load to the end of a line of 64 bytes; behind the last page of a mapped part there is nothing."""
+    if not (t.bin / "mlrun").exists():
+        raise Skipped("no mlrun")
+    import onnx_file
+    for columns in (128, 256):
+        weights = struct.pack(f"<{128 * columns}f", *((k % 13 - 6) / 8 for k in range(128 * columns)))
+        (t.dir / "m.onnx").write_bytes(onnx_file.model([onnx_file.node("MatMul", ["x", "w"], ["y"])], [onnx_file.port("x", "f32", [3, 128])], [onnx_file.port("y", "f32", [3, columns])],
+                                                       [onnx_file.tensor("w", "f32", [128, columns], weights)]))
+        t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "native")
+        segment = max(t.json("mlpack", "inspect", "m.mlc")["segments"], key=lambda one: one["stored_bytes"])
+        assert segment["kind"] == "weights" and segment["stored_bytes"] % 4096 == 0, segment
+        data, begin, end = (t.dir / "m.mlc").read_bytes(), segment["offset"], segment["offset"] + segment["stored_bytes"]
+        shutil.rmtree(t.dir / "m", ignore_errors=True)
+        (t.dir / "m").mkdir()
+        for k, part in enumerate((data[:begin], data[begin:end], data[end:])):
+            (t.dir / "m" / f"m.mlc.{k:03}").write_bytes(part)
+        for variant in ("portable", "native"):
+            runs = [t.json("mlrun", "run", name, "-i", "random", "--require", variant, stderr=None)["outputs"] for name in ("m.mlc", "m")]
+            assert runs[0] == runs[1], (variant, columns)
+
+
+def parts_of_a_folder_that_lie_are_named(t):
+    folder, image, parts, segment = digits_in_parts(t)
+    good = {name: (folder / name).read_bytes() for name in parts}
+
+    def refused(code, words, *programs):
+        for program in programs or (("mlrun", "parts", "-i", image), ("mlrun", "parts", "-i", image, "--isolated"), ("mlpack", "verify", "parts", "--deep")):
+            done = t.run(*program, code=code)
+            assert any(word in done.stderr + done.stdout for word in words), (words, done)
+
+    def restored():
+        shutil.rmtree(folder)
+        folder.mkdir()
+        for name, data in good.items():
+            (folder / name).write_bytes(data)
+
+    for k, name in enumerate(parts):
+        path = folder / name
+        path.unlink()  # missing
+        refused((3, 4), [name] if k + 1 < len(parts) else ["the last part is parts/" + parts[k - 1]])
+        path.write_bytes(b"")
+        refused(4, [name])
+        path.unlink()
+        path.symlink_to(pathlib.Path("..", "digits.mlc"))
+        refused(3, [name + ": a symbolic link"])
+        path.unlink()
+        path.mkdir()
+        refused(3, [name + " is a folder"])
+        path.rmdir()
+        os.mkfifo(path)
+        refused(3, [name + " is a pipe"])
+        path.unlink()
+        path.write_bytes(good[name][:-1])  # short
+        refused((4, 12), ["error"])
+        path.write_bytes(good[name] + b"\1")  # long
+        refused((4, 12), ["error"])
+        path.write_bytes(bytes(len(good[name])))  # other bytes
+        if any(good[name]):
+            refused((4, 12), ["error"])
+        restored()
+    damaged = bytearray(good[parts[segment]])
+    damaged[len(damaged) // 2] ^= 1
+    (folder / parts[segment]).write_bytes(damaged)
+    refused(12, [parts[segment]], ("mlpack", "verify", "parts", "--deep"), ("mlrun", "parts", "-i", image, "--verify", "full"))
+    restored()
+    first, second = parts[segment], parts[segment - 1 or segment + 1]
+    (folder / first).write_bytes(good[second]), (folder / second).write_bytes(good[first])  # swapped
+    refused((4, 12), ["error"])
+    restored()
+    (folder / "other.mlc.000").write_bytes(b"x")
+    refused(4, ["parts of two containers"])
+    (folder / "other.mlc.000").unlink()
+    assert answer_of(t, "parts", image)
+    (t.dir / "empty").mkdir()
+    refused(3, ["empty is a folder without parts"], ("mlrun", "empty", "-i", image), ("mlpack", "inspect", "empty"))
+
+
+def a_part_that_is_written_to_is_E6001(t):
+    folder, _, parts, segment = digits_in_parts(t)
+    from changed_file_test import until_it_has_run, until_it_runs
+    from isolation_test import running
+    for k, words in ((segment, ()), (segment, ("--isolated",)), (0, ()), (len(parts) - 1, ("--verify", "full"))):
+        process = running(t, "bench", "parts", "--duration", "100s", "--warmup", "0s", *words)
+        until_it_runs(process)
+        if not words:
+            until_it_has_run(process)
+            assert f"/parts/{parts[segment]}\n" in pathlib.Path(f"/proc/{process.pid}/maps").read_text(), "weights are mapped from their part"
+        with open(folder / parts[k], "r+b") as file:  # the same bytes: only the time tells
+            first = file.read(1)
+            file.seek(0)
+            file.write(first)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 4 and b"E6001" in err and parts[k].encode() in err, (words, process.returncode, err)
+
+
+main([a_folder_of_parts_runs, weights_that_end_with_a_page_run, parts_of_a_folder_that_lie_are_named, a_part_that_is_written_to_is_E6001, parts_joined_are_the_file, layouts_and_copies_have_parts_too, an_update_of_targets_sends_no_weights, what_this_machine_cannot_run_is_left_out_of_parts,
       files_of_strangers_come_in_parts, a_registry_without_ranges_gives_whole_parts, cut_transfers_of_parts_go_on, parts_may_be_cut_anywhere,
       parts_that_lie_never_become_a_file, a_part_that_is_wrong_once_is_asked_for_again])

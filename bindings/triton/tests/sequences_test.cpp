@@ -98,6 +98,26 @@ TEST_CASE("each sequence has a state of its own, from its first request to its l
   CHECK(rig.ask("1", 15) == 14);
 }
 
+TEST_CASE("an id of text has at most 128 bytes, and is none of the numbers") {
+  CHECK(*id_of_text("") == "");
+  CHECK(*id_of_text("7") == "'7'");
+  const std::string longest(kMaxSequenceIdBytes, 'x');
+  REQUIRE(id_of_text(longest).ok());
+  Rig rig(8);
+  CHECK(rig.ask(*id_of_text(longest), 10, "begins") == 0);
+  CHECK(rig.ask("7", 20, "begins") == 0);
+  CHECK(rig.ask(*id_of_text("7"), 30, "begins") == 0);
+  CHECK(rig.ask(*id_of_text(longest), 11) == 10);
+  CHECK(rig.ask("7", 21) == 20);
+  for (const size_t length : {size_t{129}, size_t{1} << 20}) {
+    const auto refused = id_of_text(std::string(length, 'x'));
+    REQUIRE(!refused.ok());
+    CHECK(refused.status().code == Code::InputMismatch);
+    CHECK(refused.status().message == "sequence_id has " + std::to_string(length) + " bytes, at most 128 expected");
+    CHECK(!refused.status().help.empty());
+  }
+}
+
 TEST_CASE("of more sequences than are kept the one that was idle longest is dropped") {
   Rig rig(2);
   CHECK(rig.ask("1", 10, "begins") == 0);

@@ -348,6 +348,11 @@ def sequences_have_states_of_their_own(t):
         for identity in ("b", "c", "d"):
             add(server, "oldest", identity, 1, end=True)
         add(server, "oldest", "a", 1, start=True, end=True)
+        # Names of clients have an end.
+        for k in range(2):
+            add(server, "oldest", "n" * 128, k + 1, start=k == 0, end=k == 1)
+        refused = add(server, "oldest", "n" * 129, 1, 501, start=True)  # Triton's own answer over HTTP
+        assert "longer than 128" in refused, refused
         # One that Triton gives up makes room for others.
         add(server, "idle", 5, 1, start=True)
         for identity in (6, 5):

@@ -193,7 +193,7 @@ void add_keys_commands(Program& program) {
     const Command verify = program.add_command("verify", "check signature, hash tree and structure",
                                                "  mlpack verify cat.mlc\n  mlpack verify cat.mlc --deep --key prod.pub.pem\n",
                                                given->as_json);
-    verify.add_option("file", given->options.file, "container").required();
+    verify.add_option("file", given->options.file, "container, or a folder with its parts").required();
     verify.add_flag("--deep", given->options.deep, "hash every leaf of every weight");
     verify.add_option("--key", given->options.keys, "public key in PEM: only it counts (repeatable)");
     verify.add_option("--policy", given->options.policy, "trust policy file");

@@ -64,7 +64,7 @@ class RecordingSource final : public Source {
     record_.arrived.wait_for(lock, std::chrono::seconds(30), [&] { return record_.threads.size() >= record_.wait_for_threads; });
     return ok();
   }
-  Result<const std::byte*> map() const override { return Status(Code::Resource, "cannot be mapped"); }
+  Result<const std::byte*> map(uint64_t, uint64_t) const override { return Status(Code::Resource, "cannot be mapped"); }
 
  private:
   Bytes bytes_;
