@@ -187,4 +187,8 @@ std::optional<int64_t> typical(const Expr* root, Guess guess) {
   return most && *most > 0 ? most : with(first, false);
 }
 
+double estimate(const Expr* extent) {
+  return static_cast<double>(std::max<int64_t>(typical(extent).value_or(static_cast<int64_t>(Guess::Any)), 1));
+}
+
 }  // namespace mlc::ir

@@ -22,4 +22,7 @@ int64_t typical(const Sym* sym, Guess guess = Guess::Any);
 // is chosen from. Null: it has no value then.
 std::optional<int64_t> typical(const Expr* e, Guess guess = Guess::Any);
 
+// The same as a number, for costs: at least one, and Guess::Any where it has no value.
+double estimate(const Expr* extent);
+
 }  // namespace mlc::ir

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "packager/ir/typical.h"
 #include "packager/nest/layout.h"
 #include "targets/machines.h"
 
@@ -149,10 +148,6 @@ uint64_t derived_bytes(ir::Context& ctx, const nest::Function& f) {
   return bytes;
 }
 
-double estimate(const Expr* extent) {
-  const auto v = ir::typical(extent);
-  return v && *v > 0 ? static_cast<double>(*v) : 1;
-}
 double estimate(const std::vector<const ir::Dim*>& dims) {
   double n = 1;
   for (const ir::Dim* d : dims) n *= estimate(d->extent);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "packager/ir/typical.h"
 #include "packager/nest/facts/uses.h"
 #include "packager/nest/nest.h"
 
@@ -60,8 +61,8 @@ uint64_t derived_bytes(ir::Context& ctx, const nest::Function& f);
 void add_conjuncts(const Expr* e, std::vector<const Expr*>& out);
 
 bool has_fold(const Expr* e);
-// Points of dims as a number; symbols count as 64 within their bounds.
-double estimate(const Expr* extent);
+using ir::estimate;
+// Points of all of them.
 double estimate(const std::vector<const ir::Dim*>& dims);
 // Arithmetic below e, folds not included; transcendental functions count 15, divisions 4.
 double cost_of(const Expr* e);

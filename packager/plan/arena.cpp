@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "packager/ir/typical.h"
+
 namespace mlc::plan {
 namespace {
-
-// What a free extent is taken for when symbolic sizes are compared. Only the order of placement depends on it.
-constexpr int64_t kTypicalExtent = 256;
 
 bool live_together(const Interim& a, const Interim& b) { return a.first <= b.last && b.first <= a.last; }
 
@@ -31,15 +30,10 @@ int64_t lowest_gap(std::vector<std::pair<int64_t, int64_t>> taken, int64_t size)
 
 const ir::Expr* place_in_arena(ir::Context& ctx, std::vector<Interim>& buffers, int64_t alignment) {
   const auto whole = [&](int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
-  const auto typical = [&](const ir::Expr* e) {
-    return ir::evaluate_extent(e, [](const ir::Sym* s) {
-             return std::optional(std::clamp(kTypicalExtent, s->lo, s->hi));
-           }).value_or(INT64_MAX);
-  };
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
   std::vector<int64_t> size(buffers.size());
-  for (size_t k = 0; k < buffers.size(); ++k) size[k] = typical(buffers[k].bytes);
+  for (size_t k = 0; k < buffers.size(); ++k) size[k] = ir::typical(buffers[k].bytes).value_or(INT64_MAX);  // only the order depends on it
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     if (buffers[a].bytes->is_const() != buffers[b].bytes->is_const()) return buffers[a].bytes->is_const();
     return size[a] > size[b];

@@ -3,19 +3,12 @@
 #include <algorithm>
 
 #include "packager/ir/broadcast.h"
-#include "packager/ir/typical.h"
 #include "targets/machines.h"
 
 namespace mlc::lower {
 
 using ir::Expr;
 using ir::Op;
-
-double estimate(const Expr* extent) {
-  if (extent->is_const()) return static_cast<double>(std::max<int64_t>(extent->i, 0));
-  const auto v = ir::typical(extent);
-  return v ? static_cast<double>(std::max<int64_t>(*v, 0)) : static_cast<double>(ir::Guess::Any);
-}
 
 double distinct_values(const Expr* e, const ir::Dim* except) {
   double values = 1;

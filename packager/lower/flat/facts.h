@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "packager/ir/context.h"
+#include "packager/ir/typical.h"
 
 namespace mlc::lower {
 
@@ -40,8 +41,7 @@ class Facts {
 // Rough number of scalar operations of the node without its operands; of a fold, per point.
 double cost_alone(const ir::Expr* e);
 
-// An extent for the purpose of choosing schedules: symbols count as 64, within their bounds.
-double estimate(const ir::Expr* extent);
+using ir::estimate;
 
 // Whether `part` is evaluated wherever `value` is: not inside the arm of a select, another fold or an address.
 bool is_unconditional(const ir::Expr* value, const ir::Expr* part);
