@@ -151,7 +151,7 @@ class Verifier {
       Status st = stmt(*s, depth, opened);
       if (!st.ok()) return st;
     }
-    // What follows, and the next turn of a loop, would find tiles of either depth.
+    // What follows, and the next turn of a loop, would find tiles of either size.
     if (bytes_of_tiles != 0 && bytes_of_tiles_ != bytes_of_tiles) return bad("a block that leaves tiles of another size");
     bytes_of_tiles_ = bytes_of_tiles;
     for (const Expr* v : opened) {

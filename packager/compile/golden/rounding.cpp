@@ -45,8 +45,8 @@ Result<std::optional<Rounding>> measure_rounding(ir::Context& ctx, const nest::F
     for (size_t k = 0; k < vector.outputs.size(); ++k) tells |= vector.tells(k);
   }
   if (tells || !most) return most;
-  return Status(Code::SelfTest, compose("with factors of bf16 '{}' is off by {} % of its largest value, more than a golden vector can tell from an error", most->output,
-                                        std::isinf(most->error) ? 100 : std::lround(100 * most->error)))
+  const std::string lost = std::isfinite(most->error) ? compose("is off by {} % of its largest value", std::lround(100 * most->error)) : "has another shape";
+  return Status(Code::SelfTest, compose("with factors of bf16 '{}' {}, more than a golden vector can tell from an error", most->output, lost))
       .hint("--precision f32 keeps the digits that this model needs; --no-golden makes the file without a test");
 }
 

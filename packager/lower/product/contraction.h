@@ -68,6 +68,7 @@ std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, b
 RegisterTile choose_tile_along_k(const Job& job, double rows, bool rows_known, unsigned columns);
 // Whether a vector of A's elements along k is worth loading, each of whose lanes is then multiplied with columns.
 bool a_lies_along_k(const Job& job, const Contraction& c);
+inline constexpr int64_t kGroupBytes = 4;  // of codes and pairs of bf16, along k
 // Bytes of a row that one turn along k takes by the tiles of the target (gemm_tiles.cpp); 0: it has none, or the product does not suit them.
 int64_t bytes_of_tiles(const Job& job, const Contraction& c);
 // Partial sums for each accumulator, so that `wanted` additions are in flight and hide their latency.

@@ -28,7 +28,6 @@ namespace {
 
 constexpr size_t kMaxEdgeTiles = 6;
 constexpr double kLongEpilogueOfTile = 14;  // operations: more than bias, residual, activation by min and max
-constexpr int64_t kGroupBytes = 4;     // of codes and pairs of bf16, along k
 constexpr int64_t kLateSteps = 4;     // of k, for each tap
 
 Anchor anchor_of(const Contraction& c) {

@@ -23,10 +23,10 @@ constexpr int64_t kSide = loop::kTileSide;
 }  // namespace
 
 int64_t bytes_of_tiles(const Job& job, const Contraction& c) {
-  const bool suits = job.target.has_tiles && job.vector_bytes() == 64 && c.group > 1 && c.group * bytes_of(c.a->type.dtype) == 4 && !c.along_k() && !c.sum_of_a && c.m && c.padded_panels;
+  const bool suits = job.target.has_tiles && job.vector_bytes() == 64 && c.group > 1 && c.group * bytes_of(c.a->type.dtype) == kGroupBytes && !c.along_k() && !c.sum_of_a && c.m && c.padded_panels;
   if (!suits || !c.a_k->is_int(1) || !c.b_k->is_int(c.group * nest::kPanel) || !c.k->extent->is_const()) return 0;
   for (const int64_t bytes : {64, 32, 16})
-    if (c.k->extent->i > 0 && c.k->extent->i % (bytes / 4 * c.group) == 0) return bytes;
+    if (c.k->extent->i > 0 && c.k->extent->i % (bytes / kGroupBytes * c.group) == 0) return bytes;
   return 0;
 }
 
