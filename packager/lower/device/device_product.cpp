@@ -11,19 +11,11 @@ using ir::Op;
 
 namespace {
 
-// The one fold of what is written, if it is a product.
-std::optional<nest::Contraction> only_product(ir::Context& ctx, const FlatNest& nest) {
-  const Expr* only = nullptr;
-  size_t folds = 0;
-  bool faults = nest.writes[0].in_range != nullptr;
-  ir::walk(nest.writes[0].value, [&](const Expr* e) {
-    if (e->op == Op::Fold) only = e, ++folds;
-    faults |= e->op == Op::Load && e->access == Access::Checked;  // lanes that wait for each other cannot stop at one
-  });
-  if (folds != 1 || faults) return std::nullopt;
-  auto c = nest::contraction_of(ctx, nest.dims, only);
-  if (!c || (c->acc() != DType::F32 && c->acc() != DType::I32)) return std::nullopt;
-  return c;
+// Lanes that wait for each other cannot stop at a fault.
+bool may_fault(const FlatWrite& w) {
+  bool faults = w.in_range != nullptr;
+  ir::walk(w.value, [&](const Expr* e) { faults |= e->op == Op::Load && e->access == Access::Checked; });
+  return faults;
 }
 
 bool knows_any(Facts& facts, const Expr* e, const std::vector<const ir::Dim*>& dims) {
@@ -69,13 +61,10 @@ bool share_terms(ir::Context& ctx, Facts& facts, DeviceProduct& p) {
 }  // namespace
 
 std::optional<DeviceProduct> product_for_device(ir::Context& ctx, const FlatNest& nest) {
-  if (nest.writes.size() != 1 || nest.writes[0].push || nest.scan_dim || nest.where) return std::nullopt;
-  const auto c = only_product(ctx, nest);
-  if (!c) return std::nullopt;
+  const nest::Contraction* c = product_of(ctx, nest);
+  if (!c || (c->acc() != DType::F32 && c->acc() != DType::I32) || c->sum_of_a || c->sum_of_b || may_fault(nest.writes[0])) return std::nullopt;
   Facts facts;
-  if (!nest.folds_anywhere && facts.needs_guard(c->fold) && !is_unconditional(nest.writes[0].value, c->fold)) return std::nullopt;
-  for (const nest::Operand* o : {&c->a, &c->b})
-    if (o->load->args.size() != 1 || facts.has_fold(o->factor)) return std::nullopt;
+  if (facts.has_fold(c->a.factor) || facts.has_fold(c->b.factor)) return std::nullopt;
   DeviceProduct p;
   p.fold = c->fold;
   p.rows = {c->a, c->m, nullptr, {}};

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "packager/lower/device/device_fill.h"
+#include "packager/lower/flat/product.h"
 #include "packager/lower/walk/templates.h"
-#include "packager/nest/facts/contraction.h"
 
 namespace mlc::lower {
 

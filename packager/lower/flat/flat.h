@@ -5,6 +5,7 @@
 //   access Checked  second argument: the Bool that it is in range; a fault where it is not
 #pragma once
 
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct ProductCase {
   bool is_cut = false;  // its fold is part of a longer one already
 };
 
+struct FoundProduct;
+
 struct FlatNest {
   std::vector<const ir::Dim*> dims;
   const ir::Expr* where = nullptr;
@@ -52,6 +55,7 @@ struct FlatNest {
   std::vector<uint32_t> weights;  // buffers of exponentials: rows of them may begin and end in zeros
   std::vector<loop::Param> params;
   ProductCase product;
+  mutable std::shared_ptr<FoundProduct> found;  // kept by `product_of` (product.h)
 };
 
 // An array of the function of which a kernel keeps some rows only, in a local array.

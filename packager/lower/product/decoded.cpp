@@ -8,7 +8,7 @@
 // A quantum of rows is one whole tile. What is left of the rows behind the last one goes in lower tiles, the same for any cut.
 #include <algorithm>
 
-#include "packager/lower/product/contraction.h"
+#include "packager/lower/product/tiled_product.h"
 
 namespace mlc::lower {
 
@@ -20,60 +20,37 @@ namespace {
 constexpr int64_t kMostSteps = 8;  // elements of k at once
 constexpr int64_t kMostRows = 12;
 
-const Expr* element(const Expr* e) {
-  if (e->op == Op::Cast && e->type.dtype == DType::F32) e = e->args[0];
-  return e->op == Op::Load && is_float(e->type.dtype) ? e : nullptr;
-}
+const Expr* rows_of(ir::Context& ctx, const TiledProduct& c) { return c.m ? c.m->extent : ctx.integer(1); }
 
-const Expr* rows_of(ir::Context& ctx, const Contraction& c) { return c.m ? c.m->extent : ctx.integer(1); }
-
-// Whether `a` is an element of memory and `w`, which the columns have, is more than that.
-bool factors_are(ir::Context& ctx, Facts& facts, const FlatNest& nest, const Expr* a, const Expr* w, Contraction& r) {
-  r.a = element(a);
-  r.b = w;
-  if (!r.a || element(w) || facts.has_fold(w)) return false;
-  r.n = r.m = nullptr;
-  for (const ir::Dim* d : nest.dims) {
-    if (facts.depends(w, d)) {
-      if (r.n || facts.depends(r.a, d)) return false;
-      r.n = d;
-    } else if (facts.depends(r.a, d) && (!r.m || estimate(d->extent) > estimate(r.m->extent))) {
-      r.m = d;
-    }
-  }
-  if (!r.n || !r.n->extent->is_const() || r.n->extent->i % nest::kPanel != 0) return false;
+// A sum along one dim, whose columns are whole panels.
+std::optional<TiledProduct> find_decoded(ir::Context& ctx, const FlatNest& nest) {
+  const auto product = computed_product_of(ctx, nest);
+  if (!product || product->acc() != DType::F32 || product->sum_of_a || product->sum_of_b) return std::nullopt;
+  Facts facts;
+  const ir::Fold& fold = *product->fold->fold;
+  if (fold.where || fold.dims.size() != 1 || facts.needs_guard(product->fold) || !product->batch.empty() || product->n.size() != 1) return std::nullopt;
+  TiledProduct r;
+  r.product = *product;
+  r.k = fold.dims[0];
+  r.n = product->n[0];
+  if (!r.k->extent->is_const() || r.k->extent->i < 1 || !r.n->extent->is_const() || r.n->extent->i % nest::kPanel != 0) return std::nullopt;
+  for (const ir::Dim* d : product->m)
+    if (facts.depends(r.a(), d) && (!r.m || estimate(d->extent) > estimate(r.m->extent))) r.m = d;
   std::vector<const Expr*> leaves{ctx.dim(r.k)};
   if (r.m) leaves.push_back(ctx.dim(r.m));
-  const auto address = ir::linear_in(ctx, r.a->args[0], leaves);
-  if (!address) return false;
+  const auto address = ir::linear_in(ctx, r.a()->args[0], leaves);
+  if (!address) return std::nullopt;
   r.a_rest = address->rest;
   r.a_k = address->coefficients[0];
   r.a_m = r.m ? address->coefficients[1] : ctx.integer(0);
   for (const ir::Dim* d : nest.dims)
     if (d != r.n && d != r.m) r.batch.push_back(d);
-  return true;
-}
-
-std::optional<Contraction> recognise_decoded(ir::Context& ctx, const FlatNest& nest) {
-  if (nest.writes.size() != 1 || nest.writes[0].push || nest.scan_dim || nest.where) return std::nullopt;
-  Contraction r;
-  size_t folds = 0;
-  ir::walk(nest.writes[0].value, [&](const Expr* e) {
-    if (e->op == Op::Fold) r.fold = e, ++folds;
-  });
-  Facts facts;
-  if (folds != 1 || r.fold->type.dtype != DType::F32 || r.fold->fold->combiner->join != ir::Join::Sum || r.fold->fold->where) return std::nullopt;
-  if (r.fold->fold->dims.size() != 1 || r.fold->args[0]->op != Op::Mul || facts.needs_guard(r.fold)) return std::nullopt;
-  r.k = r.fold->fold->dims[0];
-  if (!r.k->extent->is_const() || r.k->extent->i < 1) return std::nullopt;
-  const Expr* const* factors = r.fold->args[0]->args.data();
-  if (factors_are(ctx, facts, nest, factors[0], factors[1], r) || factors_are(ctx, facts, nest, factors[1], factors[0], r)) return r;
-  return std::nullopt;
+  return r;
 }
 
 class Decoded final : public Stage {
  public:
-  Decoded(const Job& job, const FlatNest& nest, Skeleton& k, Contraction r, const schedule::Schedule& how) : Stage(job, nest, k), r_(std::move(r)) {
+  Decoded(const Job& job, const FlatNest& nest, Skeleton& k, TiledProduct r, const schedule::Schedule& how) : Stage(job, nest, k), r_(std::move(r)) {
     schedule = schedule::print(how);
     for (const schedule::Loop& l : how.loops) {
       if (l.bind == schedule::Bind::Lanes) lanes_ = static_cast<unsigned>(l.step), vectors_ = l.count;
@@ -99,7 +76,7 @@ class Decoded final : public Stage {
     const Expr* column = ctx_.add(ctx_.mul(ctx_.integer(nest::kPanel), ctx_.dim(panel_)), ctx_.dim(lane_));
     for (unsigned u = 0; u < steps; ++u) {
       const Expr* k = ctx_.add(ctx_.mul(ctx_.integer(steps), ctx_.dim(turn_)), ctx_.integer(u));
-      weights_.push_back(ctx_.substitute(r_.b, {{ctx_.dim(r_.n), column}, {ctx_.dim(r_.k), k}}));
+      weights_.push_back(ctx_.substitute(r_.product.b.factor, {{ctx_.dim(r_.n), column}, {ctx_.dim(r_.k), k}}));
     }
   }
 
@@ -140,7 +117,7 @@ class Decoded final : public Stage {
         for (unsigned j = 0; j < vectors_; ++j) w.push_back(weight(u, j));
         for (unsigned r = 0; r < height; ++r) {
           const Expr* at = ctx_.add(row_at[r], ctx_.mul(along, ctx_.add(k, ctx_.integer(u))));
-          const Expr* a = loop::splat(ctx_, ctx_.cast(DType::F32, loop::vec_load(ctx_, r_.a->array, {r_.a->type.dtype, 1}, at)), lanes_);
+          const Expr* a = loop::splat(ctx_, ctx_.cast(DType::F32, loop::vec_load(ctx_, r_.a()->array, {r_.a()->type.dtype, 1}, at)), lanes_);
           a = k_.b.let(a);
           for (unsigned j = 0; j < vectors_; ++j) {
             const Expr* sum = sums[((u % chains) * height + r) * vectors_ + j];
@@ -172,14 +149,14 @@ class Decoded final : public Stage {
       if (r_.m) s_.bind(r_.m, row);
       s_.bind(r_.n, ctx_.add(ctx_.mul(s_.bound(panel_), ctx_.integer(nest::kPanel)), ctx_.integer(j * int64_t{lanes_})));
       const auto finish = [&] {
-        s_.define(r_.fold, total);
+        s_.define(r_.fold(), total);
         emit_writes(s_, k_.b, n_, nullptr);
       };
       lanes_ > 1 ? s_.vectorised(r_.n, lanes_, nullptr, finish) : finish();
     });
   }
 
-  const Contraction r_;
+  const TiledProduct r_;
   const ir::Dim *panel_ = nullptr, *lane_ = nullptr, *turn_ = nullptr;
   std::vector<const Expr*> weights_;
   unsigned lanes_ = 1, vectors_ = 1, rows_ = 1, most_chains_ = 1;
@@ -188,9 +165,9 @@ class Decoded final : public Stage {
 }  // namespace
 
 std::optional<Schedules> decoded_products(const Job& job, const FlatNest& nest) {
-  auto found = recognise_decoded(job.ctx, nest);
+  auto found = find_decoded(job.ctx, nest);
   if (!found) return std::nullopt;
-  const Contraction& r = *found;
+  const TiledProduct& r = *found;
   const int64_t lanes = std::min<int64_t>(nest::kPanel, job.f32_lanes()), vectors = nest::kPanel / lanes;
   int64_t rows = std::max<int64_t>(1, (job.target.vector_registers >= 32 ? 16 : 8) / vectors);
   if (rows == 16) rows = kMostRows;

@@ -30,17 +30,17 @@ constexpr size_t kMaxEdgeTiles = 6;
 constexpr double kLongEpilogueOfTile = 14;  // operations: more than bias, residual, activation by min and max
 constexpr int64_t kLateSteps = 4;     // of k, for each tap
 
-Anchor anchor_of(const Contraction& c) {
+Anchor anchor_of(const TiledProduct& c) {
   Facts facts;
   Anchor anchor{c.m, c.taps, {}, {}};
   for (const Expr* term : c.conditions)
-    (c.outside || (c.m && facts.depends(term, c.m)) ? anchor.row_terms : anchor.tap_terms).push_back(term);
+    (c.outside() || (c.m && facts.depends(term, c.m)) ? anchor.row_terms : anchor.tap_terms).push_back(term);
   return anchor;
 }
 
 class Products {
  public:
-  Products(const Job& job, const FlatNest& nest, Contraction c) : job_(job), n_(nest), ctx_(job.ctx), c_(std::move(c)), anchor_(anchor_of(c_)) {}
+  Products(const Job& job, const FlatNest& nest, TiledProduct c) : job_(job), n_(nest), ctx_(job.ctx), c_(std::move(c)), anchor_(anchor_of(c_)) {}
 
   Schedules run() {
     Schedules s;
@@ -49,7 +49,7 @@ class Products {
     const Expr* rows = c_.m ? c_.m->extent : ctx_.integer(1);
     const std::vector<RegisterTile> tiles =
         c_.along_k() ? std::vector{choose_tile_along_k(job_, estimate(rows), rows->is_const(), static_cast<unsigned>(c_.n->extent->i))}
-                     : ranked_tiles(job_, c_.acc(), estimate(rows), rows->is_const(), estimate(c_.n->extent), bytes_of_column(), c_.padded_panels, c_.sum_of_a ? 1 : 0);
+                     : ranked_tiles(job_, c_.acc(), estimate(rows), rows->is_const(), estimate(c_.n->extent), bytes_of_column(), c_.padded_panels, c_.product.sum_of_a ? 1 : 0);
     if (bytes_of_tiles(job_, c_)) s.ranked.push_back(tiled_schedule());
     for (const RegisterTile& tile : tiles) s.ranked.push_back(schedule_of(tile));
     s.other_blocks = other_blocks(tiles.front(), s.ranked.front().blocks);
@@ -112,10 +112,10 @@ class Products {
     if (space.fetch && c_.m && !c_.m_outer && c_.taps.empty() && !c_.codes()) space.depth = c_.k->extent->i;
   }
   std::string instruction() const {
-    return c_.group > 1 ? "dot." + std::string(name_of(c_.a->type.dtype)) : "fma." + std::string(name_of(c_.fold->type.dtype));
+    return c_.group > 1 ? "dot." + std::string(name_of(c_.a()->type.dtype)) : "fma." + std::string(name_of(c_.fold()->type.dtype));
   }
 
-  bool may_peel() { return !c_.outside && may_peel_rows(ctx_, facts_, anchor_); }
+  bool may_peel() { return !c_.outside() && may_peel_rows(ctx_, facts_, anchor_); }
 
   schedule::Schedule schedule_of(const RegisterTile& tile) {
     schedule::Schedule s;
@@ -159,7 +159,7 @@ class Products {
 
   double bytes_of_column() const {
     if (!lies_in_const_panels()) return 0;
-    double bytes = static_cast<double>(c_.k->extent->i * bytes_of(c_.b->type.dtype));
+    double bytes = static_cast<double>(c_.k->extent->i * bytes_of(c_.b()->type.dtype));
     for (const ir::Dim* d : c_.taps) bytes *= static_cast<double>(d->extent->i);
     return bytes;
   }
@@ -168,10 +168,10 @@ class Products {
   void choose_memory(const RegisterTile& tile, schedule::Blocks& blocks) {
     const int64_t width = int64_t{tile.vectors} * lanes_of_sums(job_, c_.acc());
     if (!lies_in_const_panels() || width % nest::kPanel != 0) return;
-    const int64_t bytes = bytes_of(c_.b->type.dtype);
+    const int64_t bytes = bytes_of(c_.b()->type.dtype);
     double all = bytes_of_column() * static_cast<double>(c_.n->extent->i);
     for (const ir::Dim* d : c_.batch)
-      if (facts_.depends(c_.b, d)) all *= estimate(d->extent);
+      if (facts_.depends(c_.b(), d)) all *= estimate(d->extent);
     blocks.fetch = all > job_.processor().fetch_bytes;
     if (!blocks.fetch || !c_.m || c_.m_outer || !c_.taps.empty() || c_.codes()) return;
     const int64_t k = c_.k->extent->i, least = static_cast<int64_t>(std::ceil(static_cast<double>(k * width * bytes) / job_.processor().part_bytes));
@@ -222,7 +222,7 @@ class Products {
     s.instruction = tiles_instruction();
     return s;
   }
-  std::string tiles_instruction() const { return "tiles." + std::string(name_of(c_.a->type.dtype)); }
+  std::string tiles_instruction() const { return "tiles." + std::string(name_of(c_.a()->type.dtype)); }
 
   Loop along_k(const RegisterTile& tile) {
     const int64_t step = c_.step();
@@ -239,7 +239,7 @@ class Products {
   // Sums across lanes are scalars: the epilogue takes several rows at once, where they are written side by side or it is long.
   // A long one is code only once: the sums go through memory.
   void add_epilogue(const RegisterTile& tile, schedule::Schedule& s) {
-    const bool is_long = facts_.cost(n_.writes[0].value) - facts_.cost(c_.fold) > kLongEpilogueOfTile && job_.vector_bytes() > 4;
+    const bool is_long = facts_.cost(n_.writes[0].value) - facts_.cost(c_.fold()) > kLongEpilogueOfTile && job_.vector_bytes() > 4;
     unsigned lanes = 1;
     if (c_.along_k() && c_.m) {
       const Expr* leaf[] = {ctx_.dim(c_.m)};
@@ -255,7 +255,7 @@ class Products {
   const Job& job_;
   const FlatNest& n_;
   ir::Context& ctx_;
-  const Contraction c_;
+  const TiledProduct c_;
   Facts facts_;
   const Anchor anchor_;
   DimNames names_;
@@ -265,12 +265,11 @@ class Products {
 }  // namespace
 
 std::optional<Schedules> products(const Job& job, const FlatNest& nest) {
-  auto r = recognise(job, nest);
-  if (!r || r->needs_pack) return std::nullopt;
-  return Products(job, nest, std::move(r->c)).run();
+  const auto c = tiled_product(job, nest);
+  return c && !c->needs_pack ? std::optional(Products(job, nest, *c).run()) : std::nullopt;
 }
 
-Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c, const schedule::Schedule& how, const DimNames& names)
+Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, TiledProduct c, const schedule::Schedule& how, const DimNames& names)
     : Walk(job, nest, k, how, names, anchor_of(c)), c_(std::move(c)) {
   const Loop& columns = *loop_of(c_.n, Bind::Lanes);
   const Loop& depth = *last_loop_of(c_.k);
@@ -286,10 +285,10 @@ Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c, con
     is_late_ |= place.what == "late";
   }
   is_tiled_ = schedule::is_tiled(how_);
-  if (is_tiled_) scratch_of_rows_ = k_.scratch("rows", c_.a->type.dtype, ctx_.integer(2 * loop::kTileSide * int64_t{unroll_} * c_.group));
+  if (is_tiled_) scratch_of_rows_ = k_.scratch("rows", c_.a()->type.dtype, ctx_.integer(2 * loop::kTileSide * int64_t{unroll_} * c_.group));
   rows_of_sums_ = is_tiled_ ? ((most_rows_ + loop::kTileSide - 1) / loop::kTileSide + 1) * loop::kTileSide : most_rows_;
-  if (through_memory_) scratch_ = k_.scratch("tile", c_.fold->type.dtype, ctx_.integer(rows_of_sums_ * width_));
-  if (through_memory_ && c_.sum_of_a) scratch_of_sums_ = k_.scratch("sums", DType::I32, ctx_.integer(most_rows_));
+  if (through_memory_) scratch_ = k_.scratch("tile", c_.fold()->type.dtype, ctx_.integer(rows_of_sums_ * width_));
+  if (through_memory_ && c_.product.sum_of_a) scratch_of_sums_ = k_.scratch("sums", DType::I32, ctx_.integer(most_rows_));
 
   for (size_t l = 0, behind = 0; l < steps_.size(); ++l) {
     if (steps_[l].dim == c_.n) behind = 1;
@@ -297,11 +296,11 @@ Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c, con
   }
   if (how_.blocks.depth > 0) {
     const int64_t tiles = std::max<int64_t>(1, how_.blocks.bytes / int64_t{bytes_of(c_.acc())} / (how_.blocks.depth * most_rows_));  // of a block, at most
-    scratch_of_parts_ = k_.scratch("parts", c_.fold->type.dtype, ctx_.integer(tiles * sums_of_tile()));
+    scratch_of_parts_ = k_.scratch("parts", c_.fold()->type.dtype, ctx_.integer(tiles * sums_of_tile()));
   }
 
   std::vector<const Expr*> depths;
-  for (const ir::Dim* d : c_.fold->fold->dims) depths.push_back(d->extent);
+  for (const ir::Dim* d : c_.fold()->fold->dims) depths.push_back(d->extent);
   k_total_ = ctx_.product(depths);
   find_beside();
   find_mask();

@@ -2,14 +2,14 @@
 // what is done about columns from far away, `gemm_masks.cpp` what masks make superfluous, `gemm_tile.cpp` one tile.
 #pragma once
 
-#include "packager/lower/product/contraction.h"
+#include "packager/lower/product/tiled_product.h"
 #include "packager/lower/walk/walk.h"
 
 namespace mlc::lower {
 
 class Gemm final : public Walk {
  public:
-  Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c, const schedule::Schedule& how, const DimNames& names);
+  Gemm(const Job& job, const FlatNest& nest, Skeleton& k, TiledProduct c, const schedule::Schedule& how, const DimNames& names);
 
  private:
   using Group = Columns;
@@ -108,7 +108,7 @@ class Gemm final : public Walk {
   // The epilogue on the sums of one row and one vector of columns.
   void finish_vector(const Group& g, const ir::Expr* total, const ir::Expr* row_sum, const ir::Expr* row, const ir::Expr* column, const ir::Expr* mask);
 
-  Contraction c_;
+  TiledProduct c_;
   unsigned lanes_ = 1, width_ = 16;     // columns of a vector, of those that are left over fewer perhaps; of a group
   unsigned unroll_ = 1, most_chains_ = 1;  // along k
   unsigned epilogue_lanes_ = 1;         // vectors along k: rows that go through the epilogue at once

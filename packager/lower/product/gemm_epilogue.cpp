@@ -17,7 +17,7 @@ const Expr* Gemm::total_of(const Group& g, unsigned r, unsigned j) {
 }
 
 const Expr* Gemm::sum_of_row(unsigned r) {
-  if (!c_.sum_of_a) return nullptr;
+  if (!c_.product.sum_of_a) return nullptr;
   std::vector<const Expr*> parts;
   for (unsigned ch = 0; ch < chains_; ++ch) parts.push_back(row_sums_[ch * height_ + r]);
   return k_.b.let(joined(std::move(parts)));
@@ -38,7 +38,7 @@ void Gemm::epilogue(const Group& g) {
   if (is_tiled_) keep_tiles(g);
   for (unsigned r = 0; r < height_ && !is_tiled_; ++r) {
     for (unsigned j = 0; j < g.vectors; ++j) k_.b.store(scratch_, place_in_tile(g, ctx_.integer(r), j), total_of(g, r, j));
-    if (c_.sum_of_a) k_.b.store(scratch_of_sums_, ctx_.integer(r), lanes_ > 1 ? loop::extract(ctx_, sum_of_row(r), 0) : sum_of_row(r));
+    if (c_.product.sum_of_a) k_.b.store(scratch_of_sums_, ctx_.integer(r), lanes_ > 1 ? loop::extract(ctx_, sum_of_row(r), 0) : sum_of_row(r));
   }
   if (late_.next) return keep_for_later();
   // Column by column: what only these know (bias, scale) is read once for all rows.
@@ -58,9 +58,9 @@ const Expr* Gemm::place_of_column(const Group& g, const Expr* row, const Expr* c
 
 // The epilogue on sums in scratch memory.
 void Gemm::finish_kept(const Group& g, const Expr* row, const Expr* column) {
-  const Expr* row_sum = c_.sum_of_a ? k_.b.let(loop::vec_load(ctx_, scratch_of_sums_, {DType::I32, 1}, row)) : nullptr;
+  const Expr* row_sum = c_.product.sum_of_a ? k_.b.let(loop::vec_load(ctx_, scratch_of_sums_, {DType::I32, 1}, row)) : nullptr;
   const Expr* at = place_of_column(g, row, column);
-  const Expr* total = k_.b.let(loop::vec_load(ctx_, scratch_, {c_.fold->type.dtype, static_cast<uint16_t>(lanes_)}, at));
+  const Expr* total = k_.b.let(loop::vec_load(ctx_, scratch_, {c_.fold()->type.dtype, static_cast<uint16_t>(lanes_)}, at));
   finish_vector(g, total, row_sum, row, column, column_mask(g, column));
 }
 
@@ -141,7 +141,7 @@ void Gemm::epilogue_along_rows(const Group& g) {
         s_.bind(c_.n, ctx_.add(g.first, j));
         s_.bind(c_.m, ctx_.add(first_row_, ctx_.integer(r)));
         const auto finish = [&] {
-          s_.define(c_.fold, sums);
+          s_.define(c_.fold(), sums);
           emit_writes(s_, k_.b, n_, nullptr);
         };
         lanes > 1 ? s_.vectorised(c_.m, lanes, exists, finish) : finish();
@@ -153,8 +153,8 @@ void Gemm::epilogue_along_rows(const Group& g) {
 // The epilogue on the sums of one row and one vector of columns.
 void Gemm::finish_vector(const Group& g, const Expr* total, const Expr* row_sum, const Expr* row, const Expr* column, const Expr* mask) {
   const auto finish = [&] {
-    s_.define(c_.fold, total);
-    if (row_sum) s_.define(c_.sum_of_a, row_sum);
+    s_.define(c_.fold(), total);
+    if (row_sum) s_.define(c_.product.sum_of_a, row_sum);
     emit_writes(s_, k_.b, n_, nullptr);
   };
   s_.scoped([&] {

@@ -36,7 +36,7 @@ void Gemm::find_mask() {
   const Expr* value = n_.writes[0].value;
   const auto reads_sum = [&](const Expr* e) {
     bool found = false;
-    ir::walk(e, [&](const Expr* x) { found |= x == c_.fold; });
+    ir::walk(e, [&](const Expr* x) { found |= x == c_.fold(); });
     return found;
   };
   ir::walk(value, [&](const Expr* e) {
@@ -65,11 +65,11 @@ const Expr* Gemm::is_seen(const Group& g) {
 }
 
 bool Gemm::reads_weights() const {
-  if (std::find(n_.weights.begin(), n_.weights.end(), c_.a->array) == n_.weights.end()) return false;
+  if (std::find(n_.weights.begin(), n_.weights.end(), c_.a()->array) == n_.weights.end()) return false;
   if (!c_.m || c_.along_k() || lanes_ == 1 || c_.group > 1 || !c_.taps.empty() || !c_.conditions.empty() || how_.blocks.depth > 0) return false;
   if (c_.k->extent->is_const() && c_.k->extent->i < kFewVectors * lanes_) return false;
   // Whole vectors of a row are there, whatever stands behind its last element.
-  return c_.a->type.dtype == DType::F32 && c_.a_k->is_int(1) && ir::divisor_of(c_.a_m) % lanes_ == 0;
+  return c_.a()->type.dtype == DType::F32 && c_.a_k->is_int(1) && ir::divisor_of(c_.a_m) % lanes_ == 0;
 }
 
 Range Gemm::terms_of_weights(const Expr* a_base, const std::vector<const Expr*>& row_offset, const Expr* count) {
@@ -79,7 +79,7 @@ Range Gemm::terms_of_weights(const Expr* a_base, const std::vector<const Expr*>&
   const auto all_zero = [&](const Expr* k) {
     const Expr* bits = nullptr;
     for (const Expr* row : row_offset) {
-      const Expr* weights = loop::vec_load(ctx_, c_.a->array, {DType::F32, bits_type.lanes}, ctx_.add(ctx_.add(a_base, row), k));
+      const Expr* weights = loop::vec_load(ctx_, c_.a()->array, {DType::F32, bits_type.lanes}, ctx_.add(ctx_.add(a_base, row), k));
       const Expr* some = ctx_.convert(Op::Bitcast, bits_type, weights);
       bits = bits ? loop::vec_binary(ctx_, Op::BitOr, bits, some) : some;
     }

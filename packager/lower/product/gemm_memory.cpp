@@ -21,7 +21,7 @@ namespace {
 
 }  // namespace
 
-int64_t Gemm::bytes_of_b() const { return bytes_of(c_.b->type.dtype); }
+int64_t Gemm::bytes_of_b() const { return bytes_of(c_.b()->type.dtype); }
 
 void Gemm::enter(size_t l) {
   // Behind the columns, outside of all rows.
@@ -135,15 +135,15 @@ void Gemm::begin_fetch() {
 
 void Gemm::fetch(int64_t steps) {
   if (!fetch_.at) return;
-  k_.b.prefetch(c_.b->array, fetch_.at);
-  if (fetch_.pieces == 1) k_.b.prefetch(c_.b->array, ctx_.add(fetch_.at, ctx_.integer(job_.processor().line_bytes / bytes_of_b())));
+  k_.b.prefetch(c_.b()->array, fetch_.at);
+  if (fetch_.pieces == 1) k_.b.prefetch(c_.b()->array, ctx_.add(fetch_.at, ctx_.integer(job_.processor().line_bytes / bytes_of_b())));
   k_.b.assign(fetch_.at, ctx_.add(fetch_.at, ctx_.min(ctx_.mul(fetch_.per_step, ctx_.integer(steps)), fetch_.most)));
 }
 
 void Gemm::find_beside() {
   if (!c_.m || c_.along_k() || (k_total_->is_const() && k_total_->i < job_.processor().fetch_steps)) return;
   ir::walk(n_.writes[0].value, [&](const Expr* e) {
-    if (e->op != Op::Load || e == c_.a || e == c_.b || e->array >= n_.params.size() || s_.facts.needs_guard(e)) return;
+    if (e->op != Op::Load || e == c_.a() || e == c_.b() || e->array >= n_.params.size() || s_.facts.needs_guard(e)) return;
     const Expr* at = e->args[0];
     bool plain = s_.facts.depends(at, c_.m) && is_contiguous(ctx_, at, c_.n);
     ir::walk(at, [&](const Expr* x) { plain &= x->op != Op::Load && x->op != Op::Fold; });

@@ -12,13 +12,13 @@ using ir::Op;
 void Gemm::begin_tile(const Group& g) {
   first_row_ = tile_.first;
   height_ = tile_.height;
-  if (is_tiled_) return k_.b.begin_tiles(int64_t{unroll_} * c_.group * bytes_of(c_.a->type.dtype));
+  if (is_tiled_) return k_.b.begin_tiles(int64_t{unroll_} * c_.group * bytes_of(c_.a()->type.dtype));
   chains_ = chains_for(height_, g.vectors, most_chains_);
   acc_.clear();
   row_sums_.clear();
-  const Expr* zero = loop::splat(ctx_, ctx_.number(0, c_.fold->type.dtype), accumulator_lanes());
+  const Expr* zero = loop::splat(ctx_, ctx_.number(0, c_.fold()->type.dtype), accumulator_lanes());
   for (unsigned k = 0; k < chains_ * height_ * g.vectors; ++k) acc_.push_back(k_.b.local(zero));
-  for (unsigned k = 0; c_.sum_of_a && k < chains_ * height_; ++k) row_sums_.push_back(k_.b.local(zero));
+  for (unsigned k = 0; c_.product.sum_of_a && k < chains_ * height_; ++k) row_sums_.push_back(k_.b.local(zero));
 }
 
 const Expr*& Gemm::acc(unsigned chain, unsigned row, unsigned j, const Group& g) {
@@ -60,8 +60,8 @@ void Gemm::checked_rows(const Group& g) {
   const Expr* whole = ctx_.binary(Op::And, reached.front(), reached.back());
   const auto partly = [&] { s_.scoped([&] { k_loop(g, 0, height_, reached); }); };
   const auto all_of_them = [&] { s_.scoped([&] { k_loop(g, 0, height_, {}); }); };
-  if (any == whole && !c_.outside) return k_.b.with_if(whole, all_of_them);  // a row alone exists, or does not
-  k_.b.with_if(whole, all_of_them, [&] { c_.outside ? partly() : k_.b.with_if(any, partly); });
+  if (any == whole && !c_.outside()) return k_.b.with_if(whole, all_of_them);  // a row alone exists, or does not
+  k_.b.with_if(whole, all_of_them, [&] { c_.outside() ? partly() : k_.b.with_if(any, partly); });
 }
 
 const Expr* Gemm::start_of_columns(const Group& g) {
@@ -80,7 +80,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   const Expr* zero = ctx_.integer(0);
   s_.bind(c_.k, part_begin_ ? part_begin_ : zero);
   if (c_.m) s_.bind(c_.m, first_row_);
-  const Expr* a_base = k_.b.let(s_.value(c_.a->args[0]));
+  const Expr* a_base = k_.b.let(s_.value(c_.a()->args[0]));
   // Strides of a step, which takes `depth` elements of k.
   const unsigned depth = c_.step();
   const Expr *a_m = s_.value(c_.a_m), *a_step = ctx_.mul(s_.value(c_.a_k), ctx_.integer(depth)),
@@ -99,7 +99,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
     const Expr* m = c_.padded_panels ? nullptr : column_mask(g, ctx_.integer(column));
     mask[j] = m && !m->is_const() ? k_.b.let(m) : nullptr;
   }
-  const Expr* ones = c_.sum_of_a ? loop::splat(ctx_, ctx_.integer(1, DType::I8), accumulator_lanes() * depth) : nullptr;
+  const Expr* ones = c_.product.sum_of_a ? loop::splat(ctx_, ctx_.integer(1, DType::I8), accumulator_lanes() * depth) : nullptr;
 
   const unsigned vector = job_.lanes_of(c_.acc());
   bool has_vectors = false;  // of elements along k, one for each row; otherwise one element is loaded at a time
@@ -111,13 +111,13 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
     for (unsigned j = 0; j < g.vectors; ++j) {
       const Expr* at = ctx_.add(ctx_.add(b_at, bu), column_offset[j]);
       const auto codes = static_cast<uint16_t>(accumulator_lanes() * depth);
-      b[j] = k_.b.let(c_.group > 1                              ? loop::vec_load(ctx_, c_.b->array, {c_.b->type.dtype, codes}, at)
-                      : c_.along_k() && !count->is_int(c_.k_lanes) ? rest_of_operand(c_.b, at, count->i)
-                                                                   : operand(c_.b, accumulator_lanes(), at, mask[j]));
+      b[j] = k_.b.let(c_.group > 1                              ? loop::vec_load(ctx_, c_.b()->array, {c_.b()->type.dtype, codes}, at)
+                      : c_.along_k() && !count->is_int(c_.k_lanes) ? rest_of_operand(c_.b(), at, count->i)
+                                                                   : operand(c_.b(), accumulator_lanes(), at, mask[j]));
     }
     for (unsigned r = lo; r < hi; ++r) {
       const Expr *at = ctx_.add(ctx_.add(a_at, au), row_offset[r]), *exists = reached.empty() ? nullptr : reached[r];
-      if (has_vectors && u % vector == 0) along_k[r] = k_.b.let(operand(c_.a, vector, at, nullptr));
+      if (has_vectors && u % vector == 0) along_k[r] = k_.b.let(operand(c_.a(), vector, at, nullptr));
       const Expr* a = k_.b.let(has_vectors ? in_each_lane(loop::extract(ctx_, along_k[r], u % vector), exists) : row_operand(at, count, exists));
       for (unsigned j = 0; j < g.vectors; ++j) multiply_add(acc(u % chains_, r, j, g), a, b[j]);
       if (ones) multiply_add(row_sums_[(u % chains_) * height_ + r], a, ones);
@@ -160,9 +160,9 @@ const Expr* Gemm::in_each_lane(const Expr* element, const Expr* reached) {
 const Expr* Gemm::row_operand(const Expr* at, const Expr* count, const Expr* reached) {
   if (c_.group == 1) {
     const bool is_whole = !c_.along_k() || count->is_int(c_.k_lanes);
-    return in_each_lane(is_whole ? operand(c_.a, c_.k_lanes, at, nullptr) : rest_of_operand(c_.a, at, count->i), reached);
+    return in_each_lane(is_whole ? operand(c_.a(), c_.k_lanes, at, nullptr) : rest_of_operand(c_.a(), at, count->i), reached);
   }
-  const DType code = c_.a->type.dtype;
+  const DType code = c_.a()->type.dtype;
   const auto group = static_cast<uint16_t>(c_.group);
   const Expr *stride = s_.value(c_.a_k), *a = nullptr, *none = ctx_.number(0, code);
   const bool is_whole = count->is_int(group);
@@ -173,13 +173,13 @@ const Expr* Gemm::row_operand(const Expr* at, const Expr* count, const Expr* rea
   };
   // Beside the last elements of a row anything may lie, or nothing; rows that do not lie along k are gathered.
   const Expr* exists = is_whole ? nullptr : loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, ctx_.integer(0), group), loop::splat(ctx_, count, group));
-  if (stride->is_int(1) && (!exists || job_.target.has_masks)) a = loop::vec_load(ctx_, c_.a->array, {code, group}, at, exists);
+  if (stride->is_int(1) && (!exists || job_.target.has_masks)) a = loop::vec_load(ctx_, c_.a()->array, {code, group}, at, exists);
   else a = whole([&](unsigned i) {
     const Expr* is_there = is_whole || count->is_const() ? nullptr : ctx_.binary(Op::Lt, ctx_.integer(i), count);
-    return loop::vec_load(ctx_, c_.a->array, {code, 1}, ctx_.add(at, ctx_.mul(stride, ctx_.integer(i))), is_there);
+    return loop::vec_load(ctx_, c_.a()->array, {code, 1}, ctx_.add(at, ctx_.mul(stride, ctx_.integer(i))), is_there);
   });
   if (reached) {
-    const Expr* outside = c_.outside ? ctx_.cast(code, s_.value(c_.outside)) : none;
+    const Expr* outside = c_.outside() ? ctx_.cast(code, s_.value(c_.outside())) : none;
     const auto element = [&](unsigned i) { return is_whole || count->is_const() ? outside : ctx_.select(ctx_.binary(Op::Lt, ctx_.integer(i), count), outside, none); };
     a = loop::vec_select(ctx_, reached, a, is_whole ? loop::splat(ctx_, outside, group) : whole(element));
   }

@@ -22,8 +22,8 @@ constexpr int64_t kSide = loop::kTileSide;
 
 }  // namespace
 
-int64_t bytes_of_tiles(const Job& job, const Contraction& c) {
-  const bool suits = job.target.has_tiles && job.vector_bytes() == 64 && c.group > 1 && c.group * bytes_of(c.a->type.dtype) == kGroupBytes && !c.along_k() && !c.sum_of_a && c.m && c.padded_panels;
+int64_t bytes_of_tiles(const Job& job, const TiledProduct& c) {
+  const bool suits = job.target.has_tiles && job.vector_bytes() == 64 && c.group > 1 && c.group * bytes_of(c.a()->type.dtype) == kGroupBytes && !c.along_k() && !c.product.sum_of_a && c.m && c.padded_panels;
   if (!suits || !c.a_k->is_int(1) || !c.b_k->is_int(c.group * nest::kPanel) || !c.k->extent->is_const()) return 0;
   for (const int64_t bytes : {64, 32, 16})
     if (c.k->extent->i > 0 && c.k->extent->i % (bytes / kGroupBytes * c.group) == 0) return bytes;
@@ -39,22 +39,22 @@ Range Gemm::rows_of_block(unsigned block, unsigned lo, unsigned hi) {
 // One turn's elements of a block, row by row.
 void Gemm::bring_rows(unsigned block, const Range& rows, const Expr* a_at, const Expr* a_m, const Expr* a_base, const std::vector<const Expr*>& reached) {
   const int64_t depth = int64_t{unroll_} * c_.group, first = block * kSide, end = std::min<int64_t>(height_, first + kSide);
-  const ir::Type line{c_.a->type.dtype, static_cast<uint16_t>(depth)};
+  const ir::Type line{c_.a()->type.dtype, static_cast<uint16_t>(depth)};
   const auto keep = [&](const Expr* row, const Expr* codes) { k_.b.store(scratch_of_rows_, ctx_.mul(row, ctx_.integer(depth)), codes); };
   const Expr* none = loop::splat(ctx_, ctx_.number(0, line.dtype), line.lanes);
   if (reached.empty()) {
     for (int64_t r = first; r < end; ++r)
       if (r < rows.begin->i || r >= rows.end->i) keep(ctx_.integer(r), none);
     return k_.b.with_for(rows.begin, rows.end, 1, [&](const Expr* r) {
-      keep(r, k_.b.let(loop::vec_load(ctx_, c_.a->array, line, ctx_.add(a_at, ctx_.mul(a_m, r)))));
+      keep(r, k_.b.let(loop::vec_load(ctx_, c_.a()->array, line, ctx_.add(a_at, ctx_.mul(a_m, r)))));
     });
   }
-  const Expr* outside = c_.outside ? loop::splat(ctx_, ctx_.cast(line.dtype, s_.value(c_.outside)), line.lanes) : none;
+  const Expr* outside = c_.outside() ? loop::splat(ctx_, ctx_.cast(line.dtype, s_.value(c_.outside())), line.lanes) : none;
   for (int64_t r = first; r < end; ++r) {
     // A row that does not exist reads the first elements of the buffer instead.
     const Expr* exists = reached[static_cast<size_t>(r)];
     const Expr* at = ctx_.add(a_at, ctx_.select(exists, ctx_.mul(a_m, ctx_.integer(r)), ctx_.sub(ctx_.integer(0), a_base)));
-    keep(ctx_.integer(r), k_.b.let(loop::vec_select(ctx_, exists, loop::vec_load(ctx_, c_.a->array, line, at), outside)));
+    keep(ctx_.integer(r), k_.b.let(loop::vec_select(ctx_, exists, loop::vec_load(ctx_, c_.a()->array, line, at), outside)));
   }
 }
 
@@ -83,7 +83,7 @@ void Gemm::tile_turns(const Group& g, unsigned lo, unsigned hi, const std::vecto
   s_.bind(c_.k, ctx_.integer(0));
   s_.bind(c_.m, first_row_);
   const int64_t depth = int64_t{unroll_} * c_.group;
-  const Expr *a_base = k_.b.let(s_.value(c_.a->args[0])), *a_m = k_.b.let(s_.value(c_.a_m));
+  const Expr *a_base = k_.b.let(s_.value(c_.a()->args[0])), *a_m = k_.b.let(s_.value(c_.a_m));
   const Expr* b_base = k_.b.let(start_of_columns(g));
   struct Rows {
     unsigned block;
@@ -105,12 +105,12 @@ void Gemm::tile_turns(const Group& g, unsigned lo, unsigned hi, const std::vecto
     std::vector<const Expr*> a, b;
     for (const Rows& rows : blocks) {
       if (!rows.whole) bring_rows(rows.block, rows.range, a_at, a_m, a_base, reached);
-      a.push_back(loop::vec_load(ctx_, rows.whole ? c_.a->array : scratch_of_rows_, {c_.a->type.dtype, 1}, rows.whole ? k_.b.let(ctx_.add(a_at, rows.at)) : rows.at));
+      a.push_back(loop::vec_load(ctx_, rows.whole ? c_.a()->array : scratch_of_rows_, {c_.a()->type.dtype, 1}, rows.whole ? k_.b.let(ctx_.add(a_at, rows.at)) : rows.at));
     }
     for (unsigned j = 0; j < g.vectors; ++j)
-      b.push_back(loop::vec_load(ctx_, c_.b->array, {c_.b->type.dtype, 1}, k_.b.let(ctx_.add(b_at, columns_from(ctx_.integer(j), ctx_.integer(0))))));
+      b.push_back(loop::vec_load(ctx_, c_.b()->array, {c_.b()->type.dtype, 1}, k_.b.let(ctx_.add(b_at, columns_from(ctx_.integer(j), ctx_.integer(0))))));
     for (size_t k = 0; k < blocks.size(); ++k)
-      for (unsigned j = 0; j < g.vectors; ++j) k_.b.tile_dot(blocks[k].block * 2 + j, depth * bytes_of(c_.a->type.dtype), a[k], blocks[k].whole ? a_m : ctx_.integer(depth), b[j]);
+      for (unsigned j = 0; j < g.vectors; ++j) k_.b.tile_dot(blocks[k].block * 2 + j, depth * bytes_of(c_.a()->type.dtype), a[k], blocks[k].whole ? a_m : ctx_.integer(depth), b[j]);
   };
   k_.b.with_for(ctx_.integer(0), ctx_.integer(c_.k->extent->i / depth), 1, turn_at);
 }

@@ -3,7 +3,7 @@
 // Columns that are contiguous come as vectors, one for each code of a group, and leave as words: code i of a group is byte i
 // of a word, on every target. Rows that lie along k come as groups already. Columns beyond the last one stay what they were,
 // their sums are written nowhere; codes beyond the last one of a column are of the last one: they meet zeros of the other factor.
-#include "packager/lower/product/contraction.h"
+#include "packager/lower/product/tiled_product.h"
 
 namespace mlc::lower {
 
@@ -16,10 +16,10 @@ constexpr int64_t kSigns = 0x80;
 
 class PackCodes {
  public:
-  PackCodes(const Job& job, const Contraction& c, const Panels& panels, bool flip)
+  PackCodes(const Job& job, const TiledProduct& c, const Panels& panels, bool flip)
       : ctx_(job.ctx), c_(c), panels_(panels), flip_(flip), panel_ns_(job.processor().panel_ns), k_(job), s_(job.ctx, job.target, job.vector_bytes(), job.expand, k_.b) {
     const Expr* leaves[] = {ctx_.dim(c.n), ctx_.dim(c.k)};
-    const auto strides = ir::linear_in(ctx_, c.b->args[0], leaves);
+    const auto strides = ir::linear_in(ctx_, c.b()->args[0], leaves);
     columns_side_by_side_ = strides && strides->coefficients[0]->is_int(1);
     groups_side_by_side_ = strides && !columns_side_by_side_ && strides->coefficients[1]->is_int(1);
   }
@@ -84,7 +84,7 @@ class PackCodes {
     s_.scoped([&] {
       s_.bind(c_.n, column);
       s_.bind(c_.k, k);
-      at = s_.scalar(c_.b->args[0]);
+      at = s_.scalar(c_.b()->args[0]);
     });
     return at;
   }
@@ -92,7 +92,7 @@ class PackCodes {
   const Expr* to(const Expr* panel, const Expr* lane, const Expr* group) {
     return s_.scalar(panels_.at(panel, lane, ctx_.mul(group, ctx_.integer(nest::kGroup))));
   }
-  const Expr* codes(const Expr* at, unsigned count) { return loop::vec_load(ctx_, 0, {c_.b->type.dtype, static_cast<uint16_t>(count)}, at); }
+  const Expr* codes(const Expr* at, unsigned count) { return loop::vec_load(ctx_, 0, {c_.b()->type.dtype, static_cast<uint16_t>(count)}, at); }
 
   void whole_group(const Expr* panel, const Expr* first, const Expr* group, bool last) {
     const Expr* place = to(panel, ctx_.integer(0), group);
@@ -136,7 +136,7 @@ class PackCodes {
   }
 
   ir::Context& ctx_;
-  const Contraction& c_;
+  const TiledProduct& c_;
   const Panels& panels_;
   const bool flip_;
   const double panel_ns_;  // of one group of sixteen columns
@@ -147,7 +147,7 @@ class PackCodes {
 
 }  // namespace
 
-Result<loop::Kernel> pack_codes(const Job& job, const Contraction& c, const Panels& panels, const loop::Param& source, bool flip_sign) {
+Result<loop::Kernel> pack_codes(const Job& job, const TiledProduct& c, const Panels& panels, const loop::Param& source, bool flip_sign) {
   return PackCodes(job, c, panels, flip_sign).run(source);
 }
 

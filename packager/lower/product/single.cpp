@@ -2,7 +2,7 @@
 // what is read once is not worth panels. The run decides between two kernels: each has a dim of one point, or of none.
 #include <algorithm>
 
-#include "packager/lower/product/contraction.h"
+#include "packager/lower/product/tiled_product.h"
 
 namespace mlc::lower {
 namespace {
@@ -45,11 +45,11 @@ FlatNest with_one(ir::Context& ctx, const FlatNest& nest, const Expr* extent) {
 
 Status split_single(const Job& job, FlatNest& nest, Kernels& kernels) {
   ir::Context& ctx = job.ctx;
-  const auto r = recognise(job, nest);
-  if (!r || r->c.codes() || !r->c.m || r->c.along_k()) return ok();
+  const auto c = tiled_product(job, nest);
+  if (!c || c->codes() || !c->m || c->along_k()) return ok();
   std::vector<std::pair<const ir::Dim*, const char*>> sides;
-  if (!r->c.padded_panels && !r->few) sides.emplace_back(r->c.n, ".column");
-  if ((r->needs_pack || !r->c.padded_panels) && !r->c.m_outer) sides.emplace_back(r->c.m, ".row");
+  if (!c->padded_panels && !c->few) sides.emplace_back(c->n, ".column");
+  if ((c->needs_pack || !c->padded_panels) && !c->m_outer) sides.emplace_back(c->m, ".row");
   const FlatNest whole = nest;
   const Expr* left = ctx.boolean(true);  // which runs no kernel has so far
   for (const auto& [d, name] : sides) {

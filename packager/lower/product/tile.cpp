@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "packager/lower/product/contraction.h"
+#include "packager/lower/product/tiled_product.h"
 #include "packager/nest/facts/contraction.h"
 
 namespace mlc::lower {
@@ -51,7 +51,7 @@ double cycles(const targets::ProcessorRow& machine, unsigned rows, double vector
 
 }  // namespace
 
-bool a_lies_along_k(const Job& job, const Contraction& c) {
+bool a_lies_along_k(const Job& job, const TiledProduct& c) {
   return job.target.has_lane_operands && c.group == 1 && !c.along_k() && c.a_k->is_int(1);
 }
 

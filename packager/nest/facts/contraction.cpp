@@ -93,34 +93,62 @@ bool is_plain_index(ir::Context& ctx, const Expr* load, const ir::Dim* d) {
   return plain == 1 && uses == 1;
 }
 
+// A number in memory as it is.
+bool is_number(const std::optional<Operand>& o) { return o && o->is_plain() && is_float(o->code()); }
+
 }  // namespace
 
-std::optional<Contraction> contraction_of(ir::Context& ctx, std::span<const ir::Dim* const> scope, const Expr* fold) {
+std::optional<Contraction> contraction_of(ir::Context& ctx, std::span<const ir::Dim* const> scope, const Expr* fold, Factors factors) {
   if (fold->op != Op::Fold || fold->fold->combiner->join != ir::Join::Sum || fold->args[0]->op != Op::Mul) return std::nullopt;
   const std::vector<const ir::Dim*>& folded = fold->fold->dims;
-  const auto a = operand_of(ctx, fold->args[0]->args[0], folded), b = operand_of(ctx, fold->args[0]->args[1], folded);
+  const Expr *first = fold->args[0]->args[0], *second = fold->args[0]->args[1];
+  auto a = operand_of(ctx, first, folded), b = operand_of(ctx, second, folded);
+  if (factors == Factors::Computed) {
+    if (is_number(a) == is_number(b)) return std::nullopt;
+    if (is_number(b)) std::swap(a, b), std::swap(first, second);
+    b.emplace().factor = second;
+  }
   if (!a || !b) return std::nullopt;
   Contraction c;
   c.fold = fold;
   c.a = *a;
   c.b = *b;
-  const auto knows = [&](const Operand& o, const ir::Dim* d) {
-    return std::any_of(o.load->args.begin(), o.load->args.end(), [&](const Expr* e) { return ir::depends_on(e, ctx.dim(d)); });
-  };
+  const auto knows = [&](const Operand& o, const ir::Dim* d) { return ir::depends_on(o.load ? o.load : o.factor, ctx.dim(d)); };
   for (const ir::Dim* d : scope) (!knows(c.b, d) ? c.m : knows(c.a, d) ? c.batch : c.n).push_back(d);
   const auto restricted = [&](const ir::Dim* d) {
     for (const Expr* where : {fold->fold->where, c.a.inside, c.b.inside})
       if (where && ir::depends_on(where, ctx.dim(d))) return true;
     return false;
   };
-  for (const ir::Dim* d : folded)
-    (is_plain_index(ctx, c.a.load, d) && is_plain_index(ctx, c.b.load, d) && !restricted(d) ? c.k : c.taps).push_back(d);
+  const auto is_plain = [&](const Operand& o, const ir::Dim* d) { return !o.load || is_plain_index(ctx, o.load, d); };
+  for (const ir::Dim* d : folded) (is_plain(c.a, d) && is_plain(c.b, d) && !restricted(d) ? c.k : c.taps).push_back(d);
   return c;
+}
+
+std::optional<Contraction> only_product(ir::Context& ctx, std::span<const ir::Dim* const> scope, const Expr* value, Factors factors) {
+  std::vector<const Expr*> folds;
+  ir::walk(value, [&](const Expr* e) {
+    if (e->op == Op::Fold) folds.push_back(e);
+  });
+  std::optional<Contraction> only;
+  for (const Expr* fold : folds)
+    if (auto c = contraction_of(ctx, scope, fold, factors)) {
+      if (only) return std::nullopt;
+      only = std::move(c);
+    }
+  for (const Expr* fold : folds) {
+    if (!only || fold == only->fold) continue;
+    const bool of_a = is_sum_of_operand(fold, *only, only->a);
+    if (!of_a && !is_sum_of_operand(fold, *only, only->b)) return std::nullopt;
+    (of_a ? only->sum_of_a : only->sum_of_b) = fold;
+  }
+  return only;
 }
 
 Contraction Contraction::swapped() const {
   Contraction other = *this;
   std::swap(other.a, other.b);
+  std::swap(other.sum_of_a, other.sum_of_b);
   // Dims that no operand knows stay with the rows.
   other.m = n;
   other.n.clear();

@@ -16,7 +16,7 @@ namespace mlc::nest {
 
 struct Operand {
   const ir::Expr* factor = nullptr;  // of the product, as it stands there
-  const ir::Expr* load = nullptr;    // of an array
+  const ir::Expr* load = nullptr;    // of an array; null: the factor is computed (Factors)
   const ir::Expr* zero = nullptr;    // of a code, in the type of the sum, free of the folded dims; null: 0
   const ir::Expr* scale = nullptr;   // free of the folded dims; null: 1
   // What points that do not exist read instead of an element, and the condition that they do: `where` of this operand alone.
@@ -32,6 +32,7 @@ struct Contraction {
   // Dims of the scope: of both operands, of a alone, of b alone. Folded dims: k, a plain index of both that nothing restricts;
   // all others are taps.
   std::vector<const ir::Dim*> batch, m, n, k, taps;
+  const ir::Expr *sum_of_a = nullptr, *sum_of_b = nullptr;  // of one operand over the same points, beside the product (only_product)
   DType acc() const { return fold->type.dtype; }
   bool is_plain() const { return a.is_plain() && b.is_plain(); }
   // sum(code * code), where a may be padded.
@@ -40,8 +41,13 @@ struct Contraction {
   Contraction swapped() const;
 };
 
+// Elements, as above; or `a` is a number in memory and `b` is computed, by whatever: for those who have code for that.
+enum class Factors : uint8_t { Elements, Computed };
 // The product that `fold` is, where the dims of `scope` run around it; nothing, if it is none.
-std::optional<Contraction> contraction_of(ir::Context& ctx, std::span<const ir::Dim* const> scope, const ir::Expr* fold);
+std::optional<Contraction> contraction_of(ir::Context& ctx, std::span<const ir::Dim* const> scope, const ir::Expr* fold,
+                                          Factors factors = Factors::Elements);
+// The only product in `value`, where all other folds are sums of one of its operands.
+std::optional<Contraction> only_product(ir::Context& ctx, std::span<const ir::Dim* const> scope, const ir::Expr* value, Factors factors);
 
 // A sum in f32 of products of bf16: pairs of them along k are multiplied at once.
 bool is_product_of_pairs(const Contraction& c);
@@ -63,7 +69,7 @@ constexpr int64_t kGroup = 4;
 constexpr int64_t kPair = 2;
 // Columns of a panel, in the layout of weights.
 constexpr int64_t kPanel = 16;
-// Columns so few that vectors of a product run along k instead (packager/lower/product/contraction.h), where k allows it.
+// Columns so few that vectors of a product run along k instead (packager/lower/product/tiled_product.h), where k allows it.
 constexpr int64_t kFewColumns = 4;
 // Packing columns costs as much as this many rows of a product, nearly.
 constexpr int64_t kRowsWorthPacking = 8;

@@ -101,3 +101,39 @@ TEST_CASE_FIXTURE(Products, "other folds are no products") {
   CHECK_FALSE(contraction_of(ctx, scope, ctx.fold({ctx.builtin(Join::Sum), {c}, nullptr}, {xs})));
   CHECK_FALSE(contraction_of(ctx, scope, ctx.fold({ctx.builtin(Join::Max), {c}, nullptr}, {ctx.binary(Op::Mul, xs, xs)})));
 }
+
+TEST_CASE_FIXTURE(Products, "a value has one product, beside sums of its operands") {
+  const auto x = input("x", DType::U8, {k(5), k(8)}), w = input("w", DType::I8, {k(8), k(16)});
+  const Expr *xs = code(load(x, {d(m), d(c)}), nullptr), *ws = code(load(w, {d(c), d(n)}), nullptr), *product = sum({c}, xs, ws);
+  const Expr* of_x = ctx.fold(*product->fold, {xs});
+  auto p = only_product(ctx, scope, ctx.binary(Op::Sub, product, of_x), Factors::Elements);
+  REQUIRE(p);
+  if (p->a.load->array != x) p = p->swapped();
+  CHECK(p->fold == product);
+  CHECK(p->sum_of_a == of_x);
+  CHECK(p->sum_of_b == nullptr);
+  CHECK(p->swapped().sum_of_b == of_x);
+
+  const Expr* of_others = ctx.fold({ctx.builtin(Join::Sum), {u}, nullptr}, {xs});
+  CHECK_FALSE(only_product(ctx, scope, ctx.binary(Op::Sub, product, of_others), Factors::Elements));
+  CHECK_FALSE(only_product(ctx, scope, ctx.binary(Op::Sub, product, sum({u}, xs, ws)), Factors::Elements));
+  CHECK_FALSE(only_product(ctx, scope, xs, Factors::Elements));
+}
+
+TEST_CASE_FIXTURE(Products, "a factor may be computed for those who ask for it") {
+  const auto x = input("x", DType::F16, {k(5), k(8)}), w = input("w", DType::I8, {k(8), k(16)}), s = input("s", DType::F32, {k(8), k(16)});
+  const Expr *xs = ctx.cast(DType::F32, load(x, {d(m), d(c)})), *codes = ctx.cast(DType::F32, load(w, {d(c), d(n)}));
+  const Expr *decoded = ctx.binary(Op::Mul, codes, load(s, {d(c), d(n)})), *product = sum({c}, decoded, xs);
+  CHECK_FALSE(contraction_of(ctx, scope, product));
+  const auto p = contraction_of(ctx, scope, product, Factors::Computed);
+  REQUIRE(p);
+  CHECK(p->a.factor == xs);
+  CHECK(p->b.factor == decoded);
+  CHECK(p->b.load == nullptr);
+  CHECK(p->n == Dims{n});
+  CHECK(p->m == Dims{b, m});
+  // Codes alone are computed, too; two numbers are not, and neither is what has no number beside it.
+  CHECK(contraction_of(ctx, scope, sum({c}, xs, codes), Factors::Computed));
+  CHECK_FALSE(contraction_of(ctx, scope, sum({c}, xs, load(s, {d(c), d(n)})), Factors::Computed));
+  CHECK_FALSE(contraction_of(ctx, scope, sum({c}, decoded, codes), Factors::Computed));
+}

@@ -1,4 +1,4 @@
-// One sum of products of two loads, seen as a matrix product (design: kernels.md sections 4 to 8).
+// A product as register tiles see it: rows of A by panels of columns of B (design: kernels.md sections 4 to 8).
 //
 //   out[batch.., m.., n] = epilogue( sum over taps.., k of A[batch, m, taps, k] * B[batch, n, taps, k] )
 //
@@ -11,17 +11,15 @@
 // factors; an accumulator is summed across its lanes before the epilogue, which runs along the rows.
 #pragma once
 
-#include <optional>
+#include <memory>
 
+#include "packager/lower/flat/product.h"
 #include "packager/lower/walk/templates.h"
-#include "packager/nest/facts/contraction.h"
 
 namespace mlc::lower {
 
-struct Contraction {
-  const ir::Expr* fold = nullptr;        // the node in the value, replaced by the accumulators
-  // Loads; elements of another type than the sum are converted when they are read. Decoded: b is what columns are computed by, of any form.
-  const ir::Expr *a = nullptr, *b = nullptr;
+struct TiledProduct {
+  nest::Contraction product;             // its `a` has the rows, its `b` the columns; decoded: `b` is computed
   const ir::Dim* n = nullptr;
   const ir::Dim* m = nullptr;            // row dim of the tile; null: a single row
   const ir::Dim* m_outer = nullptr;      // next row dim, looped over inside a tile; may be null
@@ -29,8 +27,6 @@ struct Contraction {
   std::vector<const ir::Dim*> taps;      // fold dims but k, outer to inner; may be empty
   const ir::Dim* k = nullptr;
   std::vector<const ir::Expr*> conditions;  // conjuncts: which points exist
-  const ir::Expr* outside = nullptr;     // codes: what points that do not exist read; null: they add nothing
-  const ir::Expr* sum_of_a = nullptr;    // codes: another fold of the value, over a alone
 
   // B's element address at column 16*panel + lane: b_rest + panel*b_panel + lane, where b_rest is free of n.
   const ir::Expr *b_rest = nullptr, *b_panel = nullptr;
@@ -40,13 +36,20 @@ struct Contraction {
   // Few columns: lanes of a vector along k, of which less than one may be left over, and the stride of B along n.
   unsigned k_lanes = 1;
   const ir::Expr* b_n = nullptr;
+  int64_t group = 1;                     // codes of 8 bits, and pairs of bf16, that are contiguous along k in B
+  bool needs_pack = false;               // B is contiguous along k instead, and columns are not few that lie so
+  bool few = false;                      // columns, which are packed side by side along k
+
   bool along_k() const { return k_lanes > 1; }
-  // Codes of 8 bits: sums in i32. Groups of these, and pairs of bf16, are contiguous along k in B.
-  bool codes() const { return fold->type.dtype == DType::I32; }
-  DType acc() const { return fold->type.dtype; }
-  int64_t group = 1;
   // Elements of k that one step takes, and how far B moves with it.
   unsigned step() const { return group > 1 ? static_cast<unsigned>(group) : k_lanes; }
+  // The node in the value, replaced by the accumulators; loads, whose elements are converted to the type of the sum when they are read.
+  const ir::Expr* fold() const { return product.fold; }
+  const ir::Expr* a() const { return product.a.load; }
+  const ir::Expr* b() const { return product.b.load; }
+  DType acc() const { return product.acc(); }
+  bool codes() const { return acc() == DType::I32; }
+  const ir::Expr* outside() const { return product.a.outside; }  // codes: what points that do not exist read; null: they add nothing
 };
 
 // Lanes of a vector of sums: no more than a panel has columns.
@@ -67,26 +70,20 @@ std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, b
 // For vectors along k.
 RegisterTile choose_tile_along_k(const Job& job, double rows, bool rows_known, unsigned columns);
 // Whether a vector of A's elements along k is worth loading, each of whose lanes is then multiplied with columns.
-bool a_lies_along_k(const Job& job, const Contraction& c);
+bool a_lies_along_k(const Job& job, const TiledProduct& c);
 inline constexpr int64_t kGroupBytes = 4;  // of codes and pairs of bf16, along k
 // Bytes of a row that one turn along k takes by the tiles of the target (gemm_tiles.cpp); 0: it has none, or the product does not suit them.
-int64_t bytes_of_tiles(const Job& job, const Contraction& c);
+int64_t bytes_of_tiles(const Job& job, const TiledProduct& c);
 // Partial sums for each accumulator, so that `wanted` additions are in flight and hide their latency.
 unsigned chains_for(unsigned rows, unsigned vectors, unsigned wanted);
 
-// Recognises `nest`; B as stored. A product whose B is contiguous along k instead comes back with `needs_pack`, unless its
-// columns are few and lie so.
-struct Recognised {
-  Contraction c;
-  bool needs_pack = false;
-  bool few = false;  // columns, which are packed side by side along k
-};
-std::optional<Recognised> recognise(const Job& job, const FlatNest& nest);
+// `nest` as a product that tiles can sum, B as stored; null, if it is none. It is looked for once.
+std::shared_ptr<const TiledProduct> tiled_product(const Job& job, const FlatNest& nest);
 
 // Panels of B in a workspace: [batch dims that B knows][panel][taps][groups of k][16][codes of a group], of one element each in f32 and f64.
 // Few columns are none: [batch dims that B knows][column][taps][k].
 struct Panels {
-  Panels(ir::Context& ctx, const Contraction& c, const FlatNest& nest, bool few);
+  Panels(ir::Context& ctx, const TiledProduct& c, const FlatNest& nest);
   // Where column 16*panel + lane has element `k` lies.
   const ir::Expr* at(const ir::Expr* panel, const ir::Expr* lane, const ir::Expr* k) const;
 
@@ -95,14 +92,13 @@ struct Panels {
   const ir::Expr* count = nullptr;   // of panels in a matrix
   const ir::Expr* groups = nullptr;  // along k
   int64_t columns = nest::kPanel;    // of a panel
-  bool few = false;
   loop::Param workspace;
 
  private:
   ir::Context& ctx_;
-  const Contraction& c_;
+  const TiledProduct& c_;
 };
 // The kernel that copies codes into these (pack_codes.cpp). `source` and the workspace are its parameters.
-Result<loop::Kernel> pack_codes(const Job& job, const Contraction& c, const Panels& panels, const loop::Param& source, bool flip_sign);
+Result<loop::Kernel> pack_codes(const Job& job, const TiledProduct& c, const Panels& panels, const loop::Param& source, bool flip_sign);
 
 }  // namespace mlc::lower
