@@ -25,6 +25,7 @@ class DeviceRunner final : public SegmentRunner {
   ~DeviceRunner() override;
 
   const KernelSet& kernels() const override { return *module_; }
+  bool can_start() const override { return true; }
   Status run(const SegmentCall& call) override;
   Result<bool> start(const SegmentCall& call) override;
   Result<bool> wait(const SegmentCall& call, uint64_t timeout_ns) override;

@@ -7,7 +7,7 @@
 namespace mlc::exec {
 
 Result<bool> Executor::start(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs, const RunOptions& options) {
-  if (!runner_ || profiling_ || plan_.functions[function].is_program()) return false;
+  if (!runner_->can_start() || profiling_ || plan_.functions[function].is_program()) return false;
   meter_.start(options.work.value_or(limits_.work), options.cancelled);
   if (!meter_.poll()) return with_memory_used(why_stopped());
   MLC_RETURN_IF_ERROR(check_call(function, inputs, outputs));
@@ -26,7 +26,7 @@ Result<bool> Executor::wait(uint64_t timeout_ns, std::span<OutputArg> outputs) {
   if (over.ok() && !*over) return false;
   MLC_RETURN_IF_ERROR(with_memory_used(why_stopped()));
   if (!over.ok()) return with_memory_used(std::move(over).status());
-  for (const auto& use : binding->states) release(states_[use.state]);  // the runner's are newer
+  release_states(*binding);
   give_outputs(function, *binding, outputs);
   return true;
 }
