@@ -159,7 +159,7 @@ Status Executor::place_arguments(uint32_t function, Binding& bound, std::span<co
   Binding* const binding = &bound;
   state.inputs = inputs;
   state.outputs = outputs;
-  const bool any_memory = values || runner_->takes_any_memory();
+  const bool any_memory = values || runner_->traits.takes_any_memory;
   if (state.input_copies.empty()) state.input_copies.resize(f.inputs.size());
   if (state.output_blocks.empty()) state.output_blocks.resize(f.outputs.size());
   state.input_pointers.resize(f.inputs.size());
@@ -206,12 +206,12 @@ Status Executor::execute(uint32_t function, Binding& binding) {
   MLC_RETURN_IF_ERROR(why_stopped());
   MLC_RETURN_IF_ERROR(status);
   release_states(binding);
-  if (profiling_) profile.end(f, binding, binding.shares == 1 ? 1 : runner_->workers());
+  if (profiling_) profile.end(f, binding, binding.shares == 1 ? 1 : runner_->traits.workers);
   return ok();
 }
 
 void Executor::release_states(const Binding& binding) {
-  if (!runner_->keeps_states()) return;
+  if (!runner_->traits.keeps_states) return;
   for (const auto& use : binding.states) memory_.release(states_[use.state]);
 }
 

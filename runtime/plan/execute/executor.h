@@ -230,7 +230,7 @@ class Executor {
   }
   // Before the first run that reads them: all derived constants are there.
   Status derive_constants();
-  Status compute_derived();
+  static Status compute_derived(void* executor);
   Status check_kernels(uint32_t function);
 
   const Plan& plan_;

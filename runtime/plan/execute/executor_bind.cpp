@@ -34,7 +34,7 @@ Status Executor::fill_binding(uint32_t function, std::span<const InputArg> input
   MLC_RETURN_IF_ERROR(evaluate_shapes(f, shapes, elements_, out.symbols));
   if (f.is_program()) return ok();
   const uint64_t turns = std::min<uint64_t>(kMostBoundTurns, memory_.budget.available() / kStepBytes);
-  MLC_RETURN_IF_ERROR(resolve(f, runner_->workers(), static_cast<uint32_t>(turns), out));
+  MLC_RETURN_IF_ERROR(resolve(f, runner_->traits.workers, static_cast<uint32_t>(turns), out));
   if (out.steps.size() > f.body.size())
     MLC_RETURN_IF_ERROR(Charge::take(memory_.budget, "turns for these shapes", (out.steps.size() - f.body.size()) * kStepBytes, out.turns_charge));
   for (BoundInstr& s : out.steps) {
@@ -96,21 +96,21 @@ Result<Executor::Binding*> Executor::bind(uint32_t function, std::span<const Inp
 
 Status Executor::derive_constants() {
   if (is_derived_) return ok();
-  Status status = runner_->derive(meter_, [this] {
-    const bool profiling = std::exchange(profiling_, false);  // of runs, which this is none of
-    Status computed = compute_derived();
-    profiling_ = profiling;
-    functions_[plan_.derive].bindings.clear();  // it will not run again, or with other blocks
-    return computed.ok() ? ok() : std::move(computed).note("deriving constants");
-  });
+  Status status = runner_->derive(meter_, &Executor::compute_derived, this);
   if (status.ok()) status = why_stopped();
   is_derived_ = status.ok();
   return status;
 }
 
-Status Executor::compute_derived() {
-  MLC_ASSIGN(Binding * binding, bind(plan_.derive, {}));
-  return run_segment(plan_.derive, *binding, {}, {});
+Status Executor::compute_derived(void* executor) {
+  Executor& self = *static_cast<Executor*>(executor);
+  const uint32_t function = self.plan_.derive;
+  const bool profiling = std::exchange(self.profiling_, false);  // of runs, which this is none of
+  auto binding = self.bind(function, {});
+  Status status = binding.ok() ? self.run_segment(function, **binding, {}, {}) : std::move(binding).status();
+  self.profiling_ = profiling;
+  self.functions_[function].bindings.clear();  // it will not run again, or with other blocks
+  return status.ok() ? ok() : std::move(status).note("deriving constants");
 }
 
 }  // namespace mlc::exec

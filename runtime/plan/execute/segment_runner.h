@@ -26,31 +26,44 @@ struct SegmentCall {
   const std::function<size_t(size_t)>* order = nullptr;  // see Executor::set_order; null: none
 };
 
+// What the executor does differently for runners. The values are those of devices.
+struct RunnerTraits {
+  // How many share the tiles of a launch: bindings are cut for them.
+  unsigned workers = 1;
+  // False: kernels are given the arrays of a call themselves, so these are aligned and end where Limits::confine_loads lets them.
+  bool takes_any_memory = true;
+  // True: after a call it has the newest states that the call uses, and the host's are released. False: states are always on the host.
+  bool keeps_states = true;
+};
+
+// The halves of `run`, for callers that work meanwhile: see Executor::start.
+class StartingRunner {
+ public:
+  virtual Result<bool> start(const SegmentCall& call) = 0;
+  virtual Result<bool> wait(const SegmentCall& call, uint64_t timeout_ns) = 0;
+
+ protected:
+  ~StartingRunner() = default;
+};
+
 class SegmentRunner {
  public:
+  explicit SegmentRunner(const RunnerTraits& traits = {}) : traits(traits) {}
   virtual ~SegmentRunner() = default;
+  const RunnerTraits traits;
+
   virtual const KernelSet& kernels() const = 0;
-  // How many share the tiles of a launch: bindings are cut for them.
-  virtual unsigned workers() const { return 1; }
   // Scratch that this kernel wants of each worker, beside what the plan says.
   virtual uint64_t scratch_bytes(uint32_t /*kernel*/) const { return 0; }
-  // False: kernels are given the arrays of a call themselves, so these are aligned and end where Limits::confine_loads lets them.
-  virtual bool takes_any_memory() const { return true; }
-  // True: after a call it has the newest states that the call uses, and the host's are released. False: states are always on the host.
-  virtual bool keeps_states() const { return true; }
-  // False: `start` is not to be called.
-  virtual bool can_start() const { return false; }
-
-  // Before the first call that reads derived constants: `compute` makes the call of the function that derives them. OK if the meter
-  // ended it before.
-  virtual Status derive(WorkMeter& /*meter*/, const std::function<Status()>& compute) { return compute(); }
+  // Before the first call that reads derived constants: `compute(executor)` makes the call of the function that derives them. OK if the
+  // meter ended it before.
+  using Compute = Status (*)(void* executor);
+  virtual Status derive(WorkMeter& /*meter*/, Compute compute, void* executor) { return compute(executor); }
   // A state that no call has used is zeros. On OK the runner has what it keeps; on error states are unchanged, or unknown if the device is lost.
   virtual Status run(const SegmentCall& call) = 0;
   virtual uint64_t arena_bytes() const = 0;
-
-  // The halves of `run`, for callers that work meanwhile: see Executor::start.
-  virtual Result<bool> start(const SegmentCall& /*call*/) { return false; }
-  virtual Result<bool> wait(const SegmentCall& /*call*/, uint64_t /*timeout_ns*/) { return true; }
+  // This runner, where calls can be begun without waiting for them; null: they cannot.
+  virtual StartingRunner* starting() { return nullptr; }
 
   // Of states that it keeps.
   virtual uint64_t state_bytes(uint32_t /*state*/) const { return 0; }           // 0: it has none

@@ -59,7 +59,7 @@ Status WorkerRunner::acquire_constants(const SegmentCall& call) {
   return ok();
 }
 
-Status WorkerRunner::derive(WorkMeter& meter, const std::function<Status()>& compute) {
+Status WorkerRunner::derive(WorkMeter& meter, Compute compute, void* executor) {
   if (is_derived_) return ok();
   uint64_t bytes = 0;
   for (const uint64_t each : plan_.derived) bytes += each;  // decode_plan limits the sum
@@ -72,7 +72,7 @@ Status WorkerRunner::derive(WorkMeter& meter, const std::function<Status()>& com
   const std::lock_guard lock(derived_->mu, std::adopt_lock);
   if (!derived_->is_ready) {
     Status status = allocate_derived();
-    if (status.ok()) status = compute();
+    if (status.ok()) status = compute(executor);
     if (!status.ok()) {
       derived_->blocks.clear();
       host_[plan_.derive] = {};  // which points into these

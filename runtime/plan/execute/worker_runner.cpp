@@ -22,8 +22,11 @@ std::pair<uint64_t, uint64_t> share_of(uint64_t n, unsigned w, unsigned shares) 
 
 WorkerRunner::WorkerRunner(const Plan& plan, const KernelModule& module, const Constants& constants, std::shared_ptr<DerivedConstants> derived,
                            Team& team, SessionMemory& memory)
-    : plan_(plan), module_(module), constants_(constants), derived_(std::move(derived)), team_(team), memory_(memory), ranges_(team.workers()),
-      scratch_(team.workers()), host_(plan.functions.size()) {}
+    : SegmentRunner({.workers = team.workers(), .takes_any_memory = false, .keeps_states = false}), plan_(plan), module_(module),
+      constants_(constants), derived_(std::move(derived)), team_(team), memory_(memory), ranges_(team.workers()),
+      host_(new HostConstants[plan.functions.size()]) {
+  scratch_.resize(team.workers());
+}
 
 // What all threads of one run share.
 struct WorkerRunner::Run {

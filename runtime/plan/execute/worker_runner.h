@@ -18,11 +18,8 @@ class WorkerRunner final : public SegmentRunner {
                SessionMemory& memory);
 
   const KernelSet& kernels() const override { return module_; }
-  unsigned workers() const override { return team_.workers(); }
   uint64_t scratch_bytes(uint32_t kernel) const override { return module_.scratch_bytes(kernel); }
-  bool takes_any_memory() const override { return false; }
-  bool keeps_states() const override { return false; }
-  Status derive(WorkMeter& meter, const std::function<Status()>& compute) override;
+  Status derive(WorkMeter& meter, Compute compute, void* executor) override;
   Status run(const SegmentCall& call) override;
   uint64_t arena_bytes() const override { return arena_.size(); }
 
@@ -46,7 +43,7 @@ class WorkerRunner final : public SegmentRunner {
   Ranges ranges_;                      // of the run
   AlignedBlock arena_;
   std::vector<AlignedBlock> scratch_;  // one per worker
-  std::vector<HostConstants> host_;    // per function
+  const std::unique_ptr<HostConstants[]> host_;  // per function
   Charge derived_charge_;
   bool is_derived_ = false;            // and counted
 };
