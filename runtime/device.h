@@ -57,11 +57,8 @@ struct Range {
   uint64_t offset = 0, length = 0;  // within the memory
 };
 
-class Module : public KernelSet {
- public:
-  // False: the kernel only reads this buffer of its launches.
-  virtual bool writes(uint32_t kernel, uint32_t buffer) const = 0;
-};
+// The kernels of a variant on a device, which its recorders launch.
+class Module : public KernelSet {};
 
 struct Launch {
   uint32_t kernel = 0;

@@ -17,15 +17,14 @@
 
 namespace mlc::device {
 
-// Whether a kernel may be launched so. `writes(buffer)`: it stores to it.
-template <class Writes>
-Status check_form(const gpu::Entry& e, const LaunchForm& form, const Writes& writes) {
+// Whether a kernel that has this entry may be launched so. Beyond 64 buffers the entry does not say which are written: all may be.
+inline Status check_form(const gpu::Entry& e, const LaunchForm& form) {
   if (form.writable.size() != e.num_buffers)
     return Status(Code::Malformed, "'{}' launched with {} buffers, expected {}", e.name, form.writable.size(), e.num_buffers);
   if (form.num_scalars != e.num_scalars)
     return Status(Code::Malformed, "'{}' launched with {} scalars, expected {}", e.name, form.num_scalars, e.num_scalars);
   for (uint32_t k = 0; k < form.writable.size(); ++k)
-    if (writes(k) && !form.writable[k]) return Status(Code::Malformed, "'{}' stores to buffer {}, which is read-only", e.name, k);
+    if ((k >= 64 || (e.written >> k & 1) != 0) && !form.writable[k]) return Status(Code::Malformed, "'{}' stores to buffer {}, which is read-only", e.name, k);
   return ok();
 }
 

@@ -55,7 +55,7 @@ Status CudaModule::check_entry(const gpu::Entry& e) const {
 }
 
 Status CudaModule::accepts(uint32_t kernel, const LaunchForm& form) const {
-  return device::check_form(module_.entries[kernel], form, [&](uint32_t buffer) { return writes(kernel, buffer); });
+  return device::check_form(module_.entries[kernel], form);
 }
 
 Result<Kernel> CudaModule::kernel(uint32_t number) const {

@@ -25,9 +25,6 @@ class CudaModule final : public device::Module {
 
   uint32_t num_kernels() const override { return static_cast<uint32_t>(module_.entries.size()); }
   Status accepts(uint32_t kernel, const LaunchForm& form) const override;
-  bool writes(uint32_t kernel, uint32_t buffer) const override {
-    return buffer >= 64 || (module_.entries[kernel].written >> buffer & 1) != 0;
-  }
 
   // Loaded if it is not yet. `number` < num_kernels().
   Result<Kernel> kernel(uint32_t number) const;

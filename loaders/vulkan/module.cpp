@@ -53,7 +53,7 @@ Status VulkanModule::check_entry(const gpu::Entry& e) const {
 }
 
 Status VulkanModule::accepts(uint32_t kernel, const LaunchForm& form) const {
-  return device::check_form(module_.entries[kernel], form, [&](uint32_t buffer) { return writes(kernel, buffer); });
+  return device::check_form(module_.entries[kernel], form);
 }
 
 Result<Kernel> VulkanModule::kernel(uint32_t number) const {

@@ -129,7 +129,7 @@ struct DeviceRig {
     };
     auto substitute = std::make_unique<Substitute>(open, [this](const std::string& line) { lines.push_back(line); });
     auto runner = DeviceRunner::create(device, std::make_unique<FakeDevice::FakeModule>(device), plan, tensors, *weights, std::move(substitute)).value();
-    executor = Executor::create(plan, std::move(runner), tensors, *pool, Limits()).value();
+    executor = Executor::create(plan, std::move(runner), *pool, Limits()).value();
   }
   Status run(const char* name, int64_t n, std::vector<float>& y, CancelFlag* cancelled = nullptr) {
     std::vector<float> x(static_cast<size_t>(n));

@@ -29,7 +29,7 @@ struct FakeDevice final : device::Device {
   uint64_t lose_at_wait = 0;                                              // likewise
   bool hangs = false, loses = false;
   std::string lost;
-  uint64_t live_memory = 0, allocations = 0, recordings = 0, submissions = 0, launches = 0;
+  uint64_t live_memory = 0, allocations = 0, recordings = 0, submissions = 0, launches = 0, barriers = 0;
   uint64_t uploaded = 0, downloaded = 0;  // bytes between its own memory and the host's
   std::vector<std::string> races;
 
@@ -55,7 +55,6 @@ struct FakeDevice final : device::Device {
       const KernelRow& k = device.kernels[kernel];
       return form.writable.size() == k.buffers && form.num_scalars == k.scalars ? ok() : Status(Code::Malformed, "another form");
     }
-    bool writes(uint32_t kernel, uint32_t buffer) const override { return device.kernels[kernel].written >> buffer & 1; }
     const FakeDevice& device;
   };
 
@@ -87,6 +86,7 @@ struct FakeDevice final : device::Device {
         buffers.push_back(bytes(r));
         c.accesses.push_back({r, (row.written >> k & 1) != 0});
       }
+      if (l.tiles == 0) return ok();
       c.is_launch = true;
       c.run = [&row, buffers, scalars = std::vector<int64_t>(l.scalars.begin(), l.scalars.end()), number = l.number] {
         return device::Fault{row.run(buffers, scalars), number};
@@ -128,6 +128,7 @@ struct FakeDevice final : device::Device {
       std::vector<Access> since;
       for (const Command& c : recording.commands) {
         if (c.is_barrier) {
+          ++device.barriers;
           since.clear();
           continue;
         }

@@ -182,7 +182,7 @@ Status Session::start_on_device(const SessionOptions& options) {
   auto substitute = options.is_part ? nullptr : std::make_unique<exec::Substitute>(open, tell_once);
   MLC_ASSIGN(auto runner, exec::DeviceRunner::create(*on.device, on.module, plan_, *weights_, *on.weights, std::move(substitute)));
   const TeamOptions team(*pool_, 1, options.pin_caller);
-  MLC_ASSIGN(executor_, exec::Executor::create(plan_, std::move(runner), *weights_, team, limits_of(options), model_.services()));
+  MLC_ASSIGN(executor_, exec::Executor::create(plan_, std::move(runner), team, limits_of(options), model_.services()));
   return ok();
 }
 

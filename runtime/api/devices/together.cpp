@@ -189,7 +189,7 @@ Status Session::load_together(const SessionOptions& options) {
   is_together_ = true;
   const TeamOptions team(runner->pool(), 1);
   ensemble::PartsRunner& parts = *runner;
-  MLC_ASSIGN(executor_, exec::Executor::create(plan_, std::move(runner), *weights_, team, limits_of(options), model_.services()));
+  MLC_ASSIGN(executor_, exec::Executor::create(plan_, std::move(runner), team, limits_of(options), model_.services()));
   const uint64_t limit = options.limits.memory_bytes;
   if (limit != 0 && limit != kNoLimit) parts.share_memory(executor_->budget(), limit, one_at_a_time ? 1 : parts.num_parts());
   return ok();

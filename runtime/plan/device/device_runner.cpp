@@ -18,27 +18,8 @@ constexpr size_t kKeptTakes = 4;
 
 uint64_t padded(uint64_t bytes) { return checked_align(bytes, 256).value_or(UINT64_MAX); }
 
-// Which memory was read and written since the last barrier.
-class Hazards {
- public:
-  // Whether an access must wait for one before it.
-  bool conflicts(const device::Range& r, bool writes) const {
-    return std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& a) {
-      return (a.writes || writes) && a.range.memory == r.memory && a.range.offset < end(r) && r.offset < end(a.range);
-    });
-  }
-  void add(const device::Range& r, bool writes) { accesses_.push_back({r, writes}); }
-  void clear() { accesses_.clear(); }
-
- private:
-  struct Access {
-    device::Range range;
-    bool writes;
-  };
-  // Kernels may reach to the end of a line.
-  static uint64_t end(const device::Range& r) { return r.offset + (r.length + 63) / 64 * 64; }
-  std::vector<Access> accesses_;
-};
+// An instruction that does nothing for these shapes, as two of three kernels of a product whose rows only the run knows, orders nothing.
+bool does_something(const BoundInstr& s, const Executor::Binding& b) { return s.op == InstrOp::Copy ? b.lengths[s.operands] > 0 : s.tiles > 0; }
 
 const device::Range* input_on_device(const SegmentCall& call, size_t i) { return call.input_args[i].on_device; }
 const device::Range* output_on_device(const SegmentCall& call, size_t i) {
@@ -209,14 +190,14 @@ Status DeviceRunner::record(const SegmentCall& call, Take& out) {
   recorder->barrier();
   if (apart) MLC_RETURN_IF_ERROR(cut());
 
-  Hazards hazards;
+  // The plan says how many instructions, from the first, one waits for. Those in front of the last barrier have been waited for.
+  constexpr uint32_t kNone = UINT32_MAX;
+  uint32_t pending = kNone;  // the first instruction behind the last barrier that does something
   for (uint32_t step = 0; step < b.steps.size(); ++step) {
-    const Instr& in = call.function.body[step];
-    const auto writes = [&](size_t k) { return in.op == InstrOp::Launch ? module_->writes(in.kernel, static_cast<uint32_t>(k)) : k == 0; };
-    bool waits = false;
-    for (size_t k = 0; k < in.buffers.size(); ++k) waits = waits || hazards.conflicts(range_of(call, in.buffers[k]), writes(k));
-    if (waits) recorder->barrier(), hazards.clear();
-    for (size_t k = 0; k < in.buffers.size(); ++k) hazards.add(range_of(call, in.buffers[k]), writes(k));
+    if (does_something(b.steps[step], b)) {
+      if (pending < b.turns[step].after) recorder->barrier(), pending = kNone;
+      pending = std::min(pending, step);
+    }
     MLC_RETURN_IF_ERROR(record_step(call, step, *recorder));
     if (apart) MLC_RETURN_IF_ERROR(cut());
   }

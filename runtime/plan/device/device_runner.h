@@ -14,7 +14,7 @@
 
 namespace mlc::exec {
 
-class DeviceRunner final : public SegmentRunner {
+class DeviceRunner final : public SegmentRunner, public StartingRunner {
  public:
   // All but what it is given outlive it; several may share a module. `weights` is shared by the sessions of the container on this device. `substitute` does what
   // the device cannot: sizes and loops beyond its limits (Unsupported), what it has no memory for, and everything once it is lost
@@ -26,6 +26,7 @@ class DeviceRunner final : public SegmentRunner {
 
   const KernelSet& kernels() const override { return *module_; }
   Status run(const SegmentCall& call) override;
+  StartingRunner* starting() override { return this; }
   Result<bool> start(const SegmentCall& call) override;
   Result<bool> wait(const SegmentCall& call, uint64_t timeout_ns) override;
   uint64_t arena_bytes() const override { return arena_ ? arena_->size() : 0; }

@@ -7,14 +7,15 @@
 namespace mlc::exec {
 
 Result<bool> Executor::start(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs, const RunOptions& options) {
-  if (!runner_ || profiling_ || plan_.functions[function].is_program()) return false;
+  StartingRunner* const runner = runner_->starting();
+  if (!runner || profiling_ || plan_.functions[function].is_program()) return false;
   meter_.start(options.work.value_or(limits_.work), options.cancelled);
   if (!meter_.poll()) return with_memory_used(why_stopped());
   MLC_RETURN_IF_ERROR(check_call(function, inputs, outputs));
   auto binding = bind(function, inputs);
   if (!binding.ok()) return with_memory_used(std::move(binding).status());
   MLC_RETURN_IF_ERROR(with_memory_used(place_arguments(function, **binding, inputs, outputs, false)));
-  auto begun = runner_->start(call_of(function, **binding));
+  auto begun = runner->start(call_of(function, **binding));
   if (!begun.ok()) return with_memory_used(std::move(begun).status());
   started_ = {function, *binding};
   return *begun;
@@ -22,11 +23,11 @@ Result<bool> Executor::start(uint32_t function, std::span<const InputArg> inputs
 
 Result<bool> Executor::wait(uint64_t timeout_ns, std::span<OutputArg> outputs) {
   const auto [function, binding] = started_;
-  auto over = runner_->wait(call_of(function, *binding), timeout_ns);
+  auto over = runner_->starting()->wait(call_of(function, *binding), timeout_ns);
   if (over.ok() && !*over) return false;
   MLC_RETURN_IF_ERROR(with_memory_used(why_stopped()));
   if (!over.ok()) return with_memory_used(std::move(over).status());
-  for (const auto& use : binding->states) release(states_[use.state]);  // the runner's are newer
+  release_states(*binding);
   give_outputs(function, *binding, outputs);
   return true;
 }

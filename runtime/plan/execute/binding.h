@@ -10,6 +10,7 @@
 #include "runtime/plan/execute/executor.h"
 #include "runtime/plan/execute/pace.h"
 #include "runtime/plan/execute/profile.h"
+#include "runtime/plan/execute/ranges.h"
 #include "runtime/plan/memory_budget.h"
 
 namespace mlc::exec {
@@ -71,11 +72,10 @@ struct Executor::Binding {
 
 struct Executor::FunctionState {
   std::vector<std::unique_ptr<Binding>> bindings;
-  std::vector<const std::byte*> constants;  // per buffer; null for other kinds
-  bool constants_ready = false;
+  bool has_derived = false;  // the derived constants that it reads are there
   std::vector<AlignedBlock> input_copies, output_blocks;
   std::vector<void*> input_pointers, output_pointers;
-  std::span<const InputArg> inputs;  // of the call, for a runner, as are the next
+  std::span<const InputArg> inputs;  // of the call
   std::span<const OutputArg> outputs;
   SegmentProfile profile;
 };
@@ -88,10 +88,6 @@ Status resolve(const Function& f, unsigned workers, uint32_t most_turns, Executo
 // Sets the addresses of everything but inputs and outputs.
 void place(const Function& f, Executor::Binding& b, std::byte* arena, std::span<const AlignedBlock> states,
            std::span<const std::byte* const> constants);
-
-// Of a kernel that failed, at an instruction of the function. Of an index outside of its array the inputs of integers are named that the
-// launch reads.
-Status fault_status(int32_t fault, const Function& function, uint32_t instr, Code broken_code);
 
 // Tells AddressSanitizer that of the arena's memory a run may touch its buffers and nothing between them.
 void expose_buffers(const Function& f, const Executor::Binding& b, const AlignedBlock& arena);

@@ -7,10 +7,9 @@
 #include "base/compose.h"
 #include "base/on_exit.h"
 #include "runtime/memory/poison.h"
-#include "runtime/plan/derived.h"
 #include "runtime/plan/execute/binding.h"
 #include "runtime/plan/execute/program.h"
-#include "runtime/plan/execute/segment_runner.h"
+#include "runtime/plan/execute/worker_runner.h"
 
 namespace mlc::exec {
 namespace {
@@ -21,14 +20,13 @@ void clear_line_behind(std::byte* data, uint64_t bytes) {
 
 }  // namespace
 
-Executor::Executor(const Plan& plan, const KernelModule* module, std::unique_ptr<SegmentRunner> runner, const Constants& constants,
-                   const TeamOptions& team, const Limits& limits)
-    : plan_(plan), module_(module), runner_(std::move(runner)), constants_(constants), team_(team), ranges_(team_.workers()), limits_(limits),
-      budget_(std::make_unique<MemoryBudget>(MemoryBudget{limits.max_memory_bytes, 0, limits.allocator})) {
-  scratch_.resize(team_.workers());
+Executor::Executor(const Plan& plan, const TeamOptions& team, const Limits& limits)
+    : plan_(plan), team_(team), limits_(limits),
+      memory_({limits.max_memory_bytes, 0, limits.allocator}) {
   states_.resize(plan.num_states);
   functions_.resize(plan.functions.size());
-  if (plan.call_depth > 0) programs_ = std::make_unique<ProgramRunner>(*this, plan, limits, *budget_);
+  if (plan.call_depth > 0) programs_ = std::make_unique<ProgramRunner>(*this, plan, limits, memory_.budget);
+  memory_.programs = programs_.get();
 }
 
 Executor::~Executor() = default;
@@ -37,21 +35,22 @@ Result<std::unique_ptr<Executor>> Executor::create(const Plan& plan, const Kerne
                                                    const Constants& constants, const TeamOptions& team,
                                                    const Limits& limits, std::span<const Service> services,
                                                    std::shared_ptr<DerivedConstants> derived) {
-  std::unique_ptr<Executor> e(new Executor(plan, &module, nullptr, constants, team, limits));
-  e->derived_ = derived ? std::move(derived) : std::make_shared<DerivedConstants>(limits.allocator);
+  std::unique_ptr<Executor> e(new Executor(plan, team, limits));
+  if (!derived) derived = std::make_shared<DerivedConstants>(limits.allocator);
+  e->runner_ = std::make_unique<WorkerRunner>(plan, module, constants, std::move(derived), e->team_, e->memory_);
   MLC_RETURN_IF_ERROR(e->check_plan(services));
   return e;
 }
 
-Result<std::unique_ptr<Executor>> Executor::create(const Plan& plan, std::unique_ptr<SegmentRunner> runner,
-                                                   const Constants& constants, const TeamOptions& team,
+Result<std::unique_ptr<Executor>> Executor::create(const Plan& plan, std::unique_ptr<SegmentRunner> runner, const TeamOptions& team,
                                                    const Limits& limits, std::span<const Service> services) {
-  std::unique_ptr<Executor> e(new Executor(plan, nullptr, std::move(runner), constants, team, limits));
+  std::unique_ptr<Executor> e(new Executor(plan, team, limits));
+  e->runner_ = std::move(runner);
   MLC_RETURN_IF_ERROR(e->check_plan(services));
   return e;
 }
 
-uint64_t Executor::arena_bytes() const { return runner_ ? runner_->arena_bytes() : arena_.size(); }
+uint64_t Executor::arena_bytes() const { return runner_->arena_bytes(); }
 
 Status Executor::check_plan(std::span<const Service> services) {
   for (const Function& f : plan_.functions)
@@ -64,7 +63,7 @@ Status Executor::check_plan(std::span<const Service> services) {
   return ok();
 }
 
-const KernelSet& Executor::kernels() const { return runner_ ? runner_->kernels() : *module_; }
+const KernelSet& Executor::kernels() const { return runner_->kernels(); }
 
 Status Executor::check_kernels(uint32_t function) {
   const KernelSet& kernels = this->kernels();
@@ -78,30 +77,6 @@ Status Executor::check_kernels(uint32_t function) {
     if (!s.ok()) return std::move(s).note("kernel {} ({})", i.kernel, i.name);
   }
   return ok();
-}
-
-Status Executor::grow(AlignedBlock& block, uint64_t bytes, std::string_view what) {
-  if (block.data() && block.size() >= bytes) return ok();
-  release(block);  // the old one goes first, so that both together are never more than the limit
-  if (programs_ && bytes > budget_->available()) programs_->trim();
-  if (bytes > budget_->available()) return budget_->refusal(what, bytes);
-  auto bigger = AlignedBlock::allocate(bytes, budget_->allocator);
-  if (!bigger) return std::move(bigger).status().note(what);
-  block = std::move(*bigger);
-  budget_->held += bytes;
-  return ok();
-}
-
-void Executor::release(AlignedBlock& block) {
-  budget_->held -= block.size();
-  block = AlignedBlock();
-  ++generation_;
-}
-
-Status Executor::gather() {
-  Status status = team_.gather(meter_);
-  MLC_RETURN_IF_ERROR(why_stopped());
-  return status;
 }
 
 Status Executor::why_stopped() const {
@@ -119,7 +94,7 @@ Status Executor::why_stopped() const {
   }
   if (limits.units != WorkLimits::kNone) s = std::move(s).fact("used: {} units of work", meter_.units_used());
   return std::move(s)
-      .fact("used: {} ms, {} bytes of memory", meter_.ns_used() / 1'000'000, budget_->held)
+      .fact("used: {} ms, {} bytes of memory", meter_.ns_used() / 1'000'000, memory_.budget.held)
       .hint("mlrun --time-limit 10s, or time_limit, lets it run longer, and do more work in that time");
 }
 
@@ -130,16 +105,16 @@ Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::s
 }
 
 Status Executor::charge(std::string_view what, uint64_t bytes, Charge& out) {
-  return with_memory_used(Charge::take(*budget_, what, bytes, out));
+  return with_memory_used(Charge::take(memory_.budget, what, bytes, out));
 }
 
 Status Executor::with_memory_used(Status status) const {
   if (status.code != Code::Resource || status.number != 0) return status;
   status.number = 6006;
-  if (budget_->limit == UINT64_MAX) return std::move(status).fact("used: {} bytes of memory, the session has no limit", budget_->held);
-  status = std::move(status).fact("used: {} of the {} bytes of memory that the session may hold", budget_->held, budget_->limit);
+  if (memory_.budget.limit == UINT64_MAX) return std::move(status).fact("used: {} bytes of memory, the session has no limit", memory_.budget.held);
+  status = std::move(status).fact("used: {} of the {} bytes of memory that the session may hold", memory_.budget.held, memory_.budget.limit);
   // Larger limits are what this machine has, or what the user has said.
-  return budget_->limit < uint64_t{1} << 30 ? std::move(status).hint("mlrun --memory-limit 1G, or memory_limit, lets it hold more") : status;
+  return memory_.budget.limit < uint64_t{1} << 30 ? std::move(status).hint("mlrun --memory-limit 1G, or memory_limit, lets it hold more") : status;
 }
 
 Status Executor::run_with_team(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
@@ -184,6 +159,7 @@ Status Executor::place_arguments(uint32_t function, Binding& bound, std::span<co
   Binding* const binding = &bound;
   state.inputs = inputs;
   state.outputs = outputs;
+  const bool any_memory = values || runner_->traits.takes_any_memory;
   if (state.input_copies.empty()) state.input_copies.resize(f.inputs.size());
   if (state.output_blocks.empty()) state.output_blocks.resize(f.outputs.size());
   state.input_pointers.resize(f.inputs.size());
@@ -191,8 +167,8 @@ Status Executor::place_arguments(uint32_t function, Binding& bound, std::span<co
   for (size_t i = 0; i < inputs.size(); ++i) {
     const uint64_t bytes = binding->input_bytes[i];
     state.input_pointers[i] = const_cast<void*>(inputs[i].data);
-    if (values || runner_ || may_lend(inputs[i].data, bytes)) continue;
-    MLC_RETURN_IF_ERROR(grow(state.input_copies[i], bytes, "copy of an input"));
+    if (any_memory || may_lend(inputs[i].data, bytes)) continue;
+    MLC_RETURN_IF_ERROR(memory_.grow(state.input_copies[i], bytes, "copy of an input"));
     expose(state.input_copies[i].data(), bytes, state.input_copies[i].size());
     if (bytes) std::memcpy(state.input_copies[i].data(), inputs[i].data, bytes);
     clear_line_behind(state.input_copies[i].data(), bytes);  // an earlier input may have been longer
@@ -204,23 +180,39 @@ Status Executor::place_arguments(uint32_t function, Binding& bound, std::span<co
     if (given && outputs[i].capacity < bytes)
       return Status(Code::InputMismatch, 4004, "output '{}' takes {} bytes, {} are given", f.outputs[i].name,
                     bytes, outputs[i].capacity);
-    if (given && (values || runner_ || may_lend(outputs[i].data, bytes))) {
+    if (given && (any_memory || may_lend(outputs[i].data, bytes))) {
       state.output_pointers[i] = outputs[i].data;
       if (!values && limits_.confine_loads && bytes > 0) std::memset(outputs[i].data, 0, bytes);
       continue;
     }
-    MLC_RETURN_IF_ERROR(grow(state.output_blocks[i], bytes, "output"));
+    MLC_RETURN_IF_ERROR(memory_.grow(state.output_blocks[i], bytes, "output"));
     expose(state.output_blocks[i].data(), bytes, state.output_blocks[i].size());
     state.output_pointers[i] = state.output_blocks[i].data();
   }
-  if (!runner_ && binding->generation != generation_) {  // a copy or an output moved; the arena did not, but the rule is one
-    place(f, *binding, arena_.data(), states_, state.constants);
-    binding->generation = generation_;
-  }
-  if (!runner_) expose_buffers(f, *binding, arena_);
-  for (const Binding::Patch& p : binding->input_patches) binding->pointers[p.operand] = state.input_pointers[p.port];
-  for (const Binding::Patch& p : binding->output_patches) binding->pointers[p.operand] = static_cast<std::byte*>(state.output_pointers[p.port]) + p.offset;
   return ok();
+}
+
+SegmentCall Executor::call_of(uint32_t function, Binding& binding) {
+  FunctionState& state = functions_[function];
+  return {function, plan_.functions[function], binding, state.input_pointers, state.output_pointers, state.inputs, state.outputs, states_,
+          limits_.broken_code, meter_, profiling_ ? state.profile.of(0) : nullptr, order_ ? &order_ : nullptr};
+}
+
+Status Executor::execute(uint32_t function, Binding& binding) {
+  const Function& f = plan_.functions[function];
+  SegmentProfile& profile = functions_[function].profile;
+  if (profiling_) MLC_RETURN_IF_ERROR(profile.begin(f, team_.workers(), memory_.budget));
+  Status status = runner_->run(call_of(function, binding));
+  MLC_RETURN_IF_ERROR(why_stopped());
+  MLC_RETURN_IF_ERROR(status);
+  release_states(binding);
+  if (profiling_) profile.end(f, binding, binding.shares == 1 ? 1 : runner_->traits.workers);
+  return ok();
+}
+
+void Executor::release_states(const Binding& binding) {
+  if (!runner_->traits.keeps_states) return;
+  for (const auto& use : binding.states) memory_.release(states_[use.state]);
 }
 
 void Executor::give_outputs(uint32_t function, const Binding& binding, std::span<OutputArg> outputs) const {
@@ -251,7 +243,7 @@ Status Executor::infer(uint32_t function, std::span<const InputArg> inputs, std:
       return Status(Code::InputMismatch, 4001, "input '{}' has the wrong number of axes", f.inputs[i].name);
   }
   Binding binding;
-  MLC_RETURN_IF_ERROR(Charge::take(*budget_, "sizes and operands for these shapes", binding_bytes(f), binding.charge));
+  MLC_RETURN_IF_ERROR(Charge::take(memory_.budget, "sizes and operands for these shapes", binding_bytes(f), binding.charge));
   MLC_RETURN_IF_ERROR(fill_binding(function, inputs, binding));
   shapes = std::move(binding.output_shapes);
   return ok();

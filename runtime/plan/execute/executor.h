@@ -1,9 +1,8 @@
-// Runs the functions of a plan: binds shapes, places buffers, lets all workers interpret the same instructions.
+// Runs the functions of a plan: checks arguments, binds shapes, runs programs, and has a runner (segment_runner.h) execute segments.
 //
 // One executor belongs to one session and is used by one thread at a time. That a run is cancelled is seen within 100 ms
-// inside portable kernels and steps of programs, and between launches of native ones. It owns the arena, the
-// workers' scratch, the states and those outputs for which the caller brings no memory; plan, module, constants and
-// pool must outlive it. Everything that depends on the shapes is computed once per set of input shapes and kept for the
+// inside portable kernels and steps of programs, and between launches of native ones. It owns the runner with its memory,
+// the states and those outputs for which the caller brings no memory; plan, module, constants and pool must outlive it. Everything that depends on the shapes is computed once per set of input shapes and kept for the
 // last few sets, so that a run with known shapes allocates nothing.
 //
 // What is safe whatever the plan says: no access outside of a buffer's memory by copies, no launch with a
@@ -27,7 +26,7 @@
 #include "base/work_meter.h"
 #include "runtime/loader.h"
 #include "runtime/memory/aligned_block.h"
-#include "runtime/plan/execute/ranges.h"
+#include "runtime/plan/execute/session_memory.h"
 #include "runtime/plan/plan.h"
 #include "runtime/threads/team.h"
 
@@ -106,10 +105,7 @@ struct RunOptions {
 struct SegmentCall;
 class SegmentRunner;
 struct DerivedConstants;
-struct MemoryBudget;
-class Charge;
 struct Service;
-class ProgramRunner;
 
 // Null if there is none of this name.
 const Service* find_service(std::span<const Service> services, std::string_view name);
@@ -122,10 +118,9 @@ class Executor {
                                                   const Constants& constants, const TeamOptions& team, const Limits& limits,
                                                   std::span<const Service> services = {},
                                                   std::shared_ptr<DerivedConstants> derived = nullptr);
-  // As above, on a device.
-  static Result<std::unique_ptr<Executor>> create(const Plan& plan, std::unique_ptr<SegmentRunner> runner,
-                                                  const Constants& constants, const TeamOptions& team, const Limits& limits,
-                                                  std::span<const Service> services = {});
+  // As above, with another runner than this process' workers.
+  static Result<std::unique_ptr<Executor>> create(const Plan& plan, std::unique_ptr<SegmentRunner> runner, const TeamOptions& team,
+                                                  const Limits& limits, std::span<const Service> services = {});
   ~Executor();
   Executor(const Executor&) = delete;
 
@@ -157,7 +152,7 @@ class Executor {
   // Counts memory of the executor's user against what its session may hold. Resource, E6006.
   Status charge(std::string_view what, uint64_t bytes, Charge& out);
   // What it holds and may hold. The limit may be changed between runs, to no less than is held.
-  MemoryBudget& budget() { return *budget_; }
+  MemoryBudget& budget() { return memory_.budget; }
 
   unsigned workers() const { return team_.workers(); }
   const KernelSet& kernels() const;
@@ -195,7 +190,7 @@ class Executor {
   // Nothing behind the last instruction and the last worker.
   std::optional<Moments> moments(uint32_t function, uint64_t index, unsigned worker) const;
 
-  // For tests: one thread executes what all of them would, in an order that `choose` makes (Ranges::in_order). Null: off.
+  // For tests, of workers: one thread executes what all of them would, in an order that `choose` makes (Ranges::in_order). Null: off.
   void set_order(std::function<size_t(size_t)> choose) { order_ = std::move(choose); }
 
   struct Binding;  // internal, see binding.h
@@ -206,15 +201,13 @@ class Executor {
   struct Profiled;  // an instruction of a segment
   std::optional<Profiled> find_profiled(uint32_t function, uint64_t index) const;
   struct Run;
-  Executor(const Plan& plan, const KernelModule* module, std::unique_ptr<SegmentRunner> runner, const Constants& constants,
-           const TeamOptions& team, const Limits& limits);
+  Executor(const Plan& plan, const TeamOptions& team, const Limits& limits);
   // Whether all that the plan asks for is there.
   Status check_plan(std::span<const Service> services);
 
   Status run_with_team(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
   Status run_function(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
   Status check_call(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) const;
-  Status gather();             // all workers of the team
   Status why_stopped() const;  // of a run that the meter ended
   Status with_memory_used(Status status) const;  // E6006, where memory was not enough
   Status check_arguments(const Function& f, std::span<const InputArg> inputs) const;
@@ -229,39 +222,28 @@ class Executor {
   Status place_arguments(uint32_t function, Binding& binding, std::span<const InputArg> inputs, std::span<OutputArg> outputs, bool values);
   void give_outputs(uint32_t function, const Binding& binding, std::span<OutputArg> outputs) const;
   SegmentCall call_of(uint32_t function, Binding& binding);
-  Status execute(uint32_t function, Binding& binding);  // everything has its place
-  Status execute_on_device(uint32_t function, Binding& binding);
+  Status execute(uint32_t function, Binding& binding);  // arguments have their places
+  void release_states(const Binding& binding);  // the runner has newer ones, if it keeps any
   // Whether kernels may be given this memory of the caller as it is.
   bool may_lend(const void* data, uint64_t bytes) const {
     return data && reinterpret_cast<uintptr_t>(data) % 64 == 0 && (!limits_.confine_loads || bytes % 64 == 0);
   }
-  Status acquire_constants(uint32_t function);
-  // Before the first run that reads them: all derived constants are there, and counted.
+  // Before the first run that reads them: all derived constants are there.
   Status derive_constants();
-  Status compute_derived();
+  static Status compute_derived(void* executor);
   Status check_kernels(uint32_t function);
-  Status grow(AlignedBlock& block, uint64_t bytes, std::string_view what);
-  void release(AlignedBlock& block);
-  static void work(void* run, unsigned worker);
 
   const Plan& plan_;
-  const KernelModule* const module_;      // null: a runner has the kernels
-  const std::unique_ptr<SegmentRunner> runner_;  // null: workers run them; of the bindings of functions_
-  const Constants& constants_;
   Team team_;
-  Ranges ranges_;  // of the run
   const Limits limits_;
   std::span<const Service> services_;
-  std::unique_ptr<MemoryBudget> budget_;  // of all that follows together, which is gone before it
-  std::shared_ptr<DerivedConstants> derived_;
-  std::unique_ptr<Charge> derived_charge_;  // none: they are not there yet
-  AlignedBlock arena_;
-  std::vector<AlignedBlock> scratch_;  // one per worker
-  std::vector<AlignedBlock> states_;  // with a runner: newer values than it has
+  SessionMemory memory_;  // of all that follows together, which is gone before it
+  std::unique_ptr<SegmentRunner> runner_;  // never null; of the bindings of functions_
+  bool is_derived_ = false;
+  std::vector<AlignedBlock> states_;  // as SegmentCall has them
   std::vector<FunctionState> functions_;
   std::unique_ptr<ProgramRunner> programs_;     // null if the plan has none
   std::vector<int64_t> elements_;               // of the inputs of the function that is being bound
-  uint64_t generation_ = 0;  // changes whenever arena, scratch or states move
   WorkMeter meter_;  // of the run
   bool profiling_ = false;
   std::pair<uint32_t, Binding*> started_{};  // function and binding of the run that `start` began

@@ -1,9 +1,10 @@
-// Bindings: made for a set of shapes, kept, and placed in memory.
+// Bindings: made for a set of shapes, and kept. And the derived constants that runs of them read.
 #include <algorithm>
+#include <utility>
 
 #include "base/checked.h"
 #include "runtime/plan/execute/binding.h"
-#include "runtime/plan/execute/program.h"
+#include "runtime/plan/execute/segment_runner.h"
 #include "runtime/plan/shape_program.h"
 
 namespace mlc::exec {
@@ -32,13 +33,13 @@ Status Executor::fill_binding(uint32_t function, std::span<const InputArg> input
   out.key.insert(out.key.end(), elements_.begin(), elements_.end());
   MLC_RETURN_IF_ERROR(evaluate_shapes(f, shapes, elements_, out.symbols));
   if (f.is_program()) return ok();
-  const uint64_t turns = std::min<uint64_t>(kMostBoundTurns, budget_->available() / kStepBytes);
-  MLC_RETURN_IF_ERROR(resolve(f, runner_ ? 1 : team_.workers(), static_cast<uint32_t>(turns), out));
+  const uint64_t turns = std::min<uint64_t>(kMostBoundTurns, memory_.budget.available() / kStepBytes);
+  MLC_RETURN_IF_ERROR(resolve(f, runner_->traits.workers, static_cast<uint32_t>(turns), out));
   if (out.steps.size() > f.body.size())
-    MLC_RETURN_IF_ERROR(Charge::take(*budget_, "turns for these shapes", (out.steps.size() - f.body.size()) * kStepBytes, out.turns_charge));
+    MLC_RETURN_IF_ERROR(Charge::take(memory_.budget, "turns for these shapes", (out.steps.size() - f.body.size()) * kStepBytes, out.turns_charge));
   for (BoundInstr& s : out.steps) {
     if (s.op != InstrOp::Launch) continue;
-    const auto all = checked_add(s.scratch_bytes, module_ ? module_->scratch_bytes(s.kernel) : 0);
+    const auto all = checked_add(s.scratch_bytes, runner_->scratch_bytes(s.kernel));
     if (!all) return Status(Code::Resource, "function '{}' wants more scratch memory than there is", f.name);
     s.scratch_bytes = *all;
     out.scratch_bytes = std::max(out.scratch_bytes, *all);
@@ -50,15 +51,15 @@ Status Executor::fill_binding(uint32_t function, std::span<const InputArg> input
 Status Executor::room_for_binding(uint32_t function, std::unique_ptr<Binding>& out) {
   auto& bindings = functions_[function].bindings;
   const uint64_t bytes = binding_bytes(plan_.functions[function]);
-  if (programs_ && bytes > budget_->available()) programs_->trim();
-  if (bindings.size() == kMaxBindings || (!bindings.empty() && bytes > budget_->available())) {
+  memory_.make_room(bytes);
+  if (bindings.size() == kMaxBindings || (!bindings.empty() && bytes > memory_.budget.available())) {
     out = std::move(bindings.front());
     bindings.erase(bindings.begin());
     out->clear();
     return ok();
   }
   Charge charge;
-  MLC_RETURN_IF_ERROR(Charge::take(*budget_, "sizes and operands for these shapes", bytes, charge));
+  MLC_RETURN_IF_ERROR(Charge::take(memory_.budget, "sizes and operands for these shapes", bytes, charge));
   out = std::make_unique<Binding>();
   out->charge = std::move(charge);
   return ok();
@@ -81,23 +82,35 @@ Result<Executor::Binding*> Executor::bind(uint32_t function, std::span<const Inp
   if (f.is_program()) return binding;
 
   const auto is_derived = [](const Buffer& b) { return b.kind == BufferKind::Derived; };
-  if (!state.constants_ready && function != plan_.derive && std::any_of(f.buffers.begin(), f.buffers.end(), is_derived))
-    MLC_RETURN_IF_ERROR(derive_constants());
-  if (!runner_) MLC_RETURN_IF_ERROR(acquire_constants(function));
-  if (!runner_) MLC_RETURN_IF_ERROR(grow(arena_, binding->arena_bytes, "arena"));
-  if (!runner_ && binding->scratch_bytes > 0)
-    for (AlignedBlock& s : scratch_) MLC_RETURN_IF_ERROR(grow(s, binding->scratch_bytes, "scratch"));
+  if (!state.has_derived && function != plan_.derive) {
+    if (std::any_of(f.buffers.begin(), f.buffers.end(), is_derived)) MLC_RETURN_IF_ERROR(derive_constants());
+    state.has_derived = true;
+  }
   for (const Binding::StateUse& use : binding->states) {
     const uint64_t bytes = state_bytes(use.state);
     if (bytes != 0 && bytes != use.bytes)
       return Status(Code::InputMismatch, "state {} has {} bytes, these shapes need {}", use.state, bytes, use.bytes);
-    if (!runner_) MLC_RETURN_IF_ERROR(grow(states_[use.state], use.bytes, "state"));
-  }
-  if (!runner_ && binding->generation != generation_) {
-    place(f, *binding, arena_.data(), states_, state.constants);
-    binding->generation = generation_;
   }
   return binding;
+}
+
+Status Executor::derive_constants() {
+  if (is_derived_) return ok();
+  Status status = runner_->derive(meter_, &Executor::compute_derived, this);
+  if (status.ok()) status = why_stopped();
+  is_derived_ = status.ok();
+  return status;
+}
+
+Status Executor::compute_derived(void* executor) {
+  Executor& self = *static_cast<Executor*>(executor);
+  const uint32_t function = self.plan_.derive;
+  const bool profiling = std::exchange(self.profiling_, false);  // of runs, which this is none of
+  auto binding = self.bind(function, {});
+  Status status = binding.ok() ? self.run_segment(function, **binding, {}, {}) : std::move(binding).status();
+  self.profiling_ = profiling;
+  self.functions_[function].bindings.clear();  // it will not run again, or with other blocks
+  return status.ok() ? ok() : std::move(status).note("deriving constants");
 }
 
 }  // namespace mlc::exec

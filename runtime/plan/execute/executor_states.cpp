@@ -8,8 +8,8 @@ namespace mlc::exec {
 
 void Executor::reset_states() {
   for (uint32_t i = 0; i < num_states(); ++i) {
-    release(states_[i]);
-    if (runner_) runner_->drop_state(i);
+    memory_.release(states_[i]);
+    runner_->drop_state(i);
   }
 }
 
@@ -22,7 +22,7 @@ DType Executor::state_type(uint32_t index) const {
 }
 
 uint64_t Executor::state_bytes(uint32_t index) const {
-  return states_[index].data() || !runner_ ? states_[index].size() : runner_->state_bytes(index);
+  return states_[index].data() ? states_[index].size() : runner_->state_bytes(index);
 }
 
 Result<Bytes> Executor::state(uint32_t index) {
@@ -36,8 +36,8 @@ Status Executor::set_states(std::span<const std::optional<Bytes>> values) {
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i] || values[i]->empty() || (states_[i].data() && values[i]->size() == states_[i].size())) continue;
     const uint64_t bytes = values[i]->size();
-    if (bytes > budget_->available() - more) return budget_->refusal("states", bytes);
-    auto block = AlignedBlock::allocate(bytes, budget_->allocator);
+    if (bytes > memory_.budget.available() - more) return memory_.budget.refusal("states", bytes);
+    auto block = AlignedBlock::allocate(bytes, memory_.budget.allocator);
     if (!block) return std::move(block).status().note("state");
     fresh[i] = std::move(*block);
     more += bytes;
@@ -45,12 +45,12 @@ Status Executor::set_states(std::span<const std::optional<Bytes>> values) {
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i]) continue;
     if (fresh[i].data() || values[i]->empty()) {
-      release(states_[i]);
-      budget_->held += fresh[i].size();
+      memory_.release(states_[i]);
+      memory_.budget.held += fresh[i].size();
       states_[i] = std::move(fresh[i]);
     }
     if (!values[i]->empty()) std::memcpy(states_[i].data(), values[i]->data(), values[i]->size());
-    else if (runner_) runner_->drop_state(static_cast<uint32_t>(i));
+    else runner_->drop_state(static_cast<uint32_t>(i));
   }
   return ok();
 }

@@ -49,7 +49,7 @@ struct Both {  // machines 0 and 1 together
     for (const uint32_t part : composition->place) places.push_back({.part = part});
     auto runner = PartsRunner::create(std::make_shared<Ensemble>(std::move(parts)), std::move(places), false, [this](const std::string& line) { told.push_back(line); }).value();
     const TeamOptions team(runner->pool(), 1);
-    auto made = Executor::create(front, std::move(runner), constants, team, exec::Limits());
+    auto made = Executor::create(front, std::move(runner), team, exec::Limits());
     REQUIRE_MESSAGE(made.ok(), (made.ok() ? std::string() : made.status().message));
     executor = std::move(*made);
   }

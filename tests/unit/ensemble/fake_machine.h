@@ -136,7 +136,7 @@ struct Machine {  // a device and what runs on it
                        }, 3, 1, 4}};
     auto runner = exec::DeviceRunner::create(device, std::make_shared<FakeDevice::FakeModule>(device), plan, constants, *weights);
     REQUIRE(runner.ok());
-    auto made = exec::Executor::create(plan, std::move(*runner), constants, *pool, exec::Limits());
+    auto made = exec::Executor::create(plan, std::move(*runner), *pool, exec::Limits());
     REQUIRE_MESSAGE(made.ok(), (made.ok() ? std::string() : made.status().message));
     executor = std::move(*made);
   }

@@ -51,7 +51,7 @@ struct Session {
   explicit Session(const Crew& crew) {
     auto runner = PartsRunner::create(crew.ensemble, crew.places, true, [this](const std::string& line) { told.push_back(line); }).value();
     const TeamOptions team(runner->pool(), 1);
-    executor = Executor::create(crew.front, std::move(runner), constants, team, exec::Limits()).value();
+    executor = Executor::create(crew.front, std::move(runner), team, exec::Limits()).value();
   }
   // Empty: the answers are right.
   std::string run(int64_t n) {

@@ -19,14 +19,14 @@ struct Composed {
 
   explicit Composed(bool is_shared = false) {
     auto runner = exec::DeviceRunner::create(rig.device, std::make_unique<FakeDevice::FakeModule>(rig.device), rig.plan, rig.tensors, *rig.weights).value();
-    on_device = Executor::create(rig.plan, std::move(runner), rig.tensors, *rig.pool, exec::Limits()).value();
+    on_device = Executor::create(rig.plan, std::move(runner), *rig.pool, exec::Limits()).value();
     std::vector<Part> parts = {{"gpu0", "fake", nullptr, &rig.plan, on_device.get(), &rig.device}, {"cpu", "host", nullptr, &rig.plan, rig.other.get(), nullptr}};
     ensemble = std::make_shared<Ensemble>(std::move(parts));
     whole = session(is_shared);
   }
   std::unique_ptr<Executor> session(bool is_shared) {
     auto both = PartsRunner::create(ensemble, std::vector<Place>(rig.plan.functions.size()), is_shared, [this](const std::string& line) { lines.push_back(line); }).value();
-    return Executor::create(rig.plan, std::move(both), rig.tensors, *rig.pool, exec::Limits()).value();
+    return Executor::create(rig.plan, std::move(both), *rig.pool, exec::Limits()).value();
   }
   std::vector<float> keep() { return keep(*whole); }
   std::vector<float> keep(Executor& by) {

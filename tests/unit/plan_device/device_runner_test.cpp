@@ -60,7 +60,7 @@ struct Rig {
   }
   Status start() {
     MLC_ASSIGN(auto runner, DeviceRunner::create(device, std::make_unique<FakeDevice::FakeModule>(device), plan, constants, *weights));
-    MLC_ASSIGN(executor, Executor::create(plan, std::move(runner), constants, *pool, Limits()));
+    MLC_ASSIGN(executor, Executor::create(plan, std::move(runner), *pool, Limits()));
     return ok();
   }
   Status run(int64_t n, std::vector<float>& y) {
