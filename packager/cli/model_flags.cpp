@@ -188,7 +188,7 @@ void add_compile_flags(const Command& command, ModelFlags& flags) {
   command.add_option("--ops", flags.operator_folders, "folder with operators of your own (*.mlop)");
   command.add_option("--forms", flags.forms, "all, or none: whether convolutions may be computed with fewer multiplications, which rounds a little more")
       .one_of({"all", "none"}).shows_default();
-  command.add_option("--precision", flags.precision, "f32, or bf16: of what products with weights multiply; bf16 halves these weights and rounds to 8 bits, sums stay f32")
+  command.add_option("--precision", flags.precision, "f32, or bf16: of what products with weights multiply, with a target of AMX attention as well; bf16 halves these weights and rounds to 8 bits, sums stay f32")
       .one_of({"f32", "bf16"}).shows_default();
   command.add_option("--derived", flags.derived, "memory for constants that are computed when the model is opened: none or BYTES (default: 64 MiB)");
 }

@@ -176,7 +176,7 @@ class Build {
       program.golden = std::move(golden).value();
       work -= program.golden.work;
       if (options_.products_in_bf16) {
-        MLC_ASSIGN(const std::optional<Rounding> rounding, measure_rounding(ctx_, program.function, program.golden, work));
+        MLC_ASSIGN(const std::optional<Rounding> rounding, measure_rounding(ctx_, program.function, program.golden, multiplies_tiles(), work));
         if (rounding && (!report_.rounding || rounding->error > report_.rounding->error)) report_.rounding = rounding;
       }
       for (const GoldenVector& vector : program.golden.vectors)
@@ -206,10 +206,15 @@ class Build {
     passes::Options options;
     options.after = [&](const std::string& pass, const nest::Function& f) { return show(pass, [&] { return nest::print(f); }); };
     if (options_.most_derived) options.most_derived = *options_.most_derived;
-    if (options_.products_in_bf16) options.pipeline = passes::with_products_in_bf16(options.pipeline);
+    if (options_.products_in_bf16) options.pipeline = passes::with_products_in_bf16(options.pipeline, multiplies_tiles());
     if (!options_.forms) options.pipeline = passes::without_forms(options.pipeline);
     MLC_ASSIGN(parts_, optimise(ctx_, programs_, weights_, options, counted("optimise", "parts"), has_devices() || options_.for_devices));
     return ok();
+  }
+
+  // Whether products of two values are rounded: a target has a unit for which it pays.
+  bool multiplies_tiles() const {
+    return std::any_of(options_.targets.begin(), options_.targets.end(), [](const targets::Target* target) { return target->has_tiles; });
   }
 
   bool has_devices() const {

@@ -10,7 +10,7 @@ Status narrow(ir::Context& ctx, nest::Function& f);
 Status algebra(ir::Context& ctx, nest::Function& f);
 Status codes(ir::Context& ctx, nest::Function& f);
 Status pad_codes(ir::Context& ctx, nest::Function& f);
-Status products_in_bf16(ir::Context& ctx, nest::Function& f);
+Status products_in_bf16(ir::Context& ctx, nest::Function& f, bool values);
 Status fold_constants(ir::Context& ctx, nest::Function& f, double& left);
 Status cleanup(ir::Context& ctx, nest::Function& f);
 Status scale_weights(ir::Context& ctx, nest::Function& f);

@@ -25,7 +25,9 @@ std::vector<NamedPass> all_passes() {
   };
   return {{"narrow", plain(narrow)}, {"algebra", plain(algebra)}, {"fold-constants", [](ir::Context& ctx, nest::Function& f, const Options& o) { return fold_constants(ctx, f, *o.folding); }},
           {"permute-weights", plain(permute_weights)}, {"cleanup", plain(cleanup)},
-          {"scale-weights", plain(scale_weights)}, {"fuse", plain(fuse)}, {"products-in-bf16", plain(products_in_bf16)}, {"codes", plain(codes)}, {"pad-codes", plain(pad_codes)}, {"split-dims", plain(split_dims)},
+          {"scale-weights", plain(scale_weights)}, {"fuse", plain(fuse)}, {"weights-in-bf16", [](ir::Context& ctx, nest::Function& f, const Options&) { return products_in_bf16(ctx, f, false); }},
+          {"products-in-bf16", [](ir::Context& ctx, nest::Function& f, const Options&) { return products_in_bf16(ctx, f, true); }},
+          {"codes", plain(codes)}, {"pad-codes", plain(pad_codes)}, {"split-dims", plain(split_dims)},
           {"procs", plain(simplify_procs)}, {"split-windows", plain(split_windows)}, {"layout", plain(assign_layouts)}, {"inline-weights", plain(inline_weights)},
           {"winograd", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived); }},
           {"derive-weights", [](ir::Context& ctx, nest::Function& f, const Options& o) { return derive_weights(ctx, f, o.most_derived); }},
@@ -41,16 +43,16 @@ std::vector<std::string> default_pipeline() {
 }
 
 std::vector<std::string> for_devices(std::vector<std::string> pipeline) {
-  constexpr std::pair<std::string_view, std::string_view> kInstead[] = {{"widen", ""}, {"group", "join-rows"}, {"prologues", "number-prologues"}};
+  constexpr std::pair<std::string_view, std::string_view> kInstead[] = {{"products-in-bf16", "weights-in-bf16"}, {"widen", ""}, {"group", "join-rows"}, {"prologues", "number-prologues"}};
   for (const auto& [pass, instead] : kInstead) std::replace(pipeline.begin(), pipeline.end(), std::string(pass), std::string(instead));
   if (const auto rows = std::find(pipeline.begin(), pipeline.end(), "join-rows"); rows != pipeline.end()) pipeline.insert(rows + 1, "attention");
   std::erase(pipeline, "");
   return pipeline;
 }
 
-std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline) {
-  constexpr const char* kPasses[] = {"products-in-bf16", "fold-constants", "cleanup", "fuse"};
-  pipeline.insert(std::find(pipeline.begin(), pipeline.end(), "codes"), std::begin(kPasses), std::end(kPasses));
+std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline, bool values) {
+  const char* const passes[] = {values ? "products-in-bf16" : "weights-in-bf16", "fold-constants", "cleanup", "fuse"};
+  pipeline.insert(std::find(pipeline.begin(), pipeline.end(), "codes"), std::begin(passes), std::end(passes));
   return pipeline;
 }
 

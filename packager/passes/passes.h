@@ -7,7 +7,8 @@
 //   cleanup         dead statements, equal statements, copies and renamings (Reshape, Transpose, Slice, ...) read through
 //   scale-weights   a constant scale and shift per output channel after a contraction goes into its weights and bias
 //   fuse            maps go into their readers, elementwise chains into the contraction or fold they follow
-//   products-in-bf16  only where asked for: both factors of products with weights are rounded to bf16
+//   weights-in-bf16  only where asked for: both factors of products with weights are rounded to bf16
+//   products-in-bf16  the same, and of products of two values of the run that have rows enough
 //   codes           zero points of 8 bits leave sums of products, weights are signed and activations are not
 //   pad-codes       products of codes with few channels read copies with borders: taps in groups instead of channels
 //   split-dims      splits a flattened dim where its index needs div or mod by a dynamic extent, or where vectors would cross its rows
@@ -44,8 +45,8 @@ namespace mlc::passes {
 std::vector<std::string> default_pipeline();
 // The same for devices: equal up to where both fuse in their own ways. Weights are stored alike.
 std::vector<std::string> for_devices(std::vector<std::string> pipeline);
-// The same with products in bf16, which are fused anew.
-std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline);
+// The same with products in bf16, which are fused anew: of weights, and of two `values` on processors.
+std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline, bool values);
 std::vector<std::string> without_forms(std::vector<std::string> pipeline);
 
 // Twice what ResNet-50 asks for, a third of what untrusted files may hold.

@@ -137,6 +137,7 @@ struct Space {
     bool exact = false;        // copies divide the extent
     bool part = false;         // into `count` copies, chains, or vectors; lanes divide the extent unless it is masked
     int64_t step = 1;          // of one point: codes are taken in groups
+    bool filled = false;       // up to whole turns of tiles, the longest ones, with zeros
     bool peel = false;
     bool peel_ends = false;    // rows of a fixed height, with those that not all of the window reaches at known distances from the ends
     bool needs_peel = false;   // rows in even heights, some of which not all of the window reaches: only with peel

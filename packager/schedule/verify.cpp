@@ -201,8 +201,9 @@ class Verifier {
       if (l.bind == Bind::Lanes && (l.step != loop::kTileSide || l.count > 2)) return refused("two panels have tiles", &l);
     }
     const Loop& k = s_.loops.back();
-    if (k.bind != Bind::Unroll || k.chains != 1 || (k.count != 4 && k.count != 8 && k.count != 16) || space_.dims.back().extent % (k.step * k.count) != 0)
-      return refused("a tile is 4, 8 or 16 groups deep, which divide the fold", &k);
+    const Space::Dim& fold = space_.dims.back();
+    const bool fits = fold.filled ? k.count == 16 : (k.count == 4 || k.count == 8 || k.count == 16) && fold.extent % (k.step * k.count) == 0;
+    if (k.bind != Bind::Unroll || k.chains != 1 || !fits) return refused("a tile is 4, 8 or 16 groups deep, which divide the fold or it is filled up to 16", &k);
     if (s_.blocks.depth != 0) return refused("sums of tiles are of the whole fold");
     return s_.places != std::vector<Place>{{"sums", 1}} ? refused("sums of tiles go through memory") : ok();
   }

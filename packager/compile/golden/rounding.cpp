@@ -13,15 +13,15 @@ namespace mlc::compile {
 namespace {
 
 // Products are found as they are before they are rounded in a build.
-Status round_factors(ir::Context& ctx, nest::Function& f) {
+Status round_factors(ir::Context& ctx, nest::Function& f, bool values) {
   passes::Options options;
-  options.pipeline = {"narrow", "algebra", "permute-weights", "cleanup", "fuse", "scale-weights", "products-in-bf16"};
+  options.pipeline = {"narrow", "algebra", "permute-weights", "cleanup", "fuse", "scale-weights", values ? "products-in-bf16" : "weights-in-bf16"};
   return passes::run(ctx, f, options);
 }
 
 }  // namespace
 
-Result<std::optional<Rounding>> measure_rounding(ir::Context& ctx, const nest::Function& oracle, GoldenSet& golden, double& work) {
+Result<std::optional<Rounding>> measure_rounding(ir::Context& ctx, const nest::Function& oracle, GoldenSet& golden, bool values, double& work) {
   // Passes run on functions without control flow. What others lose is not known; streaming nets of speech were seen to move by 3 %.
   constexpr double kUnknown = 0.04;
   const bool is_plain = std::all_of(oracle.body.begin(), oracle.body.end(), [](const nest::Statement& s) { return !s.control; });
@@ -29,7 +29,7 @@ Result<std::optional<Rounding>> measure_rounding(ir::Context& ctx, const nest::F
     if (!is_plain) vector.rounding.assign(vector.outputs.size(), kUnknown);
   if (golden.vectors.empty() || !is_plain) return std::optional<Rounding>();
   nest::Function rounded = nest::copy_of(oracle);
-  MLC_RETURN_IF_ERROR(round_factors(ctx, rounded));
+  MLC_RETURN_IF_ERROR(round_factors(ctx, rounded, values));
   std::optional<Rounding> most;
   bool tells = false;
   for (GoldenVector& vector : golden.vectors) {

@@ -105,6 +105,7 @@ class Products {
     space.panel = c_.along_k() ? 0 : static_cast<unsigned>(nest::kPanel);
     space.most_vectors = 8;
     space.instructions = {instruction()};
+    k.filled = c_.group > 1 && is_filled_up(ctx_, c_);
     if (bytes_of_tiles(job_, c_)) space.instructions.push_back(tiles_instruction());
     space.places = {"sums"};
     if (may_be_late()) space.places.push_back("late");

@@ -66,7 +66,7 @@ class Gemm final : public Walk {
   const ir::Expr* has_whole_blocks();
   const ir::Expr* start_of_block(unsigned block);
   Range rows_of_block(unsigned block, unsigned lo, unsigned hi);
-  void bring_rows(unsigned block, const Range& rows, const ir::Expr* a_at, const ir::Expr* a_m, const ir::Expr* a_base, const std::vector<const ir::Expr*>& reached);
+  void bring_rows(unsigned block, const Range& rows, const ir::Expr* a_at, const ir::Expr* a_m, const ir::Expr* a_base, const std::vector<const ir::Expr*>& reached, const ir::Expr* mask);
   void keep_tiles(const Group& g);
   const ir::Expr* place_of_tiled(const ir::Expr* row, const ir::Expr* column);
   // ---- masks (gemm_masks.cpp) ----

@@ -4,6 +4,7 @@
 //   sixteen rows                    read where they lie
 //   fewer, of rows that all exist   the last sixteen before the end of the row dim: what the block before has of them too is the same
 //   fewer, or some outside          brought to scratch memory before: what lies outside of the image is there, what no sum is read of is not
+//   elements behind whole turns     brought with zeros behind them, as the panels have
 //
 // The sums go through scratch memory to the epilogue, tile by tile. They lie panel by panel there, row by row in each, behind room for a block: the
 // rows of a block that ends earlier than its own are stored where these rows belong.
@@ -22,12 +23,34 @@ constexpr int64_t kSide = loop::kTileSide;
 
 }  // namespace
 
-int64_t bytes_of_tiles(const Job& job, const TiledProduct& c) {
-  const bool suits = job.target.has_tiles && job.vector_bytes() == 64 && c.group > 1 && c.group * bytes_of(c.a()->type.dtype) == kGroupBytes && !c.along_k() && !c.product.sum_of_a && c.m && c.padded_panels;
-  if (!suits || !c.a_k->is_int(1) || !c.b_k->is_int(c.group * nest::kPanel) || !c.k->extent->is_const()) return 0;
+namespace {
+
+// Bytes of the longest turns that k is a whole number of; 0: there are none, or only the run knows.
+int64_t bytes_of_whole_turns(const Expr* k, int64_t group) {
   for (const int64_t bytes : {64, 32, 16})
-    if (c.k->extent->i > 0 && c.k->extent->i % (bytes / kGroupBytes * c.group) == 0) return bytes;
+    if (k->is_const() && k->i > 0 && k->i % (bytes / kGroupBytes * group) == 0) return bytes;
   return 0;
+}
+int64_t longest_turn(const TiledProduct& c) { return kTileBytes / kGroupBytes * c.group; }
+
+}  // namespace
+
+bool is_filled_up(ir::Context& ctx, const TiledProduct& c) {
+  const Expr* turn = ctx.integer(longest_turn(c));
+  const Expr* panel = ctx.mul(ctx.mul(ctx.ceildiv(c.k->extent, turn), turn), ctx.integer(nest::kPanel));
+  return bytes_of_whole_turns(c.k->extent, c.group) == 0 && c.taps.empty() && c.conditions.empty() && ctx.sub(c.b_panel, panel)->is_int(0);
+}
+
+int64_t bytes_of_tiles(const Job& job, const TiledProduct& c) {
+  const bool suits = job.target.has_tiles && job.vector_bytes() == kTileBytes && c.group > 1 && c.group * bytes_of(c.a()->type.dtype) == kGroupBytes && !c.along_k() && !c.product.sum_of_a && c.m && c.padded_panels;
+  if (!suits || !c.a_k->is_int(1) || !c.b_k->is_int(c.group * nest::kPanel)) return 0;
+  const int64_t bytes = bytes_of_whole_turns(c.k->extent, c.group);
+  return bytes > 0 ? bytes : is_filled_up(job.ctx, c) ? kTileBytes : 0;
+}
+
+int64_t depth_of_padding(const Job& job, const TiledProduct& c) {
+  const bool may_be_tiles = job.target.has_tiles && job.vector_bytes() == kTileBytes && c.group > 1 && c.taps.empty() && c.conditions.empty();
+  return may_be_tiles && bytes_of_whole_turns(c.k->extent, c.group) == 0 ? longest_turn(c) : 1;
 }
 
 // Rows of this block of a tile that a tap reaches.
@@ -36,8 +59,8 @@ Range Gemm::rows_of_block(unsigned block, unsigned lo, unsigned hi) {
   return {ctx_.integer(begin), ctx_.integer(std::max(begin, end))};
 }
 
-// One turn's elements of a block, row by row.
-void Gemm::bring_rows(unsigned block, const Range& rows, const Expr* a_at, const Expr* a_m, const Expr* a_base, const std::vector<const Expr*>& reached) {
+// One turn's elements of a block, row by row; zeros where `mask` says so (null: nowhere).
+void Gemm::bring_rows(unsigned block, const Range& rows, const Expr* a_at, const Expr* a_m, const Expr* a_base, const std::vector<const Expr*>& reached, const Expr* mask) {
   const int64_t depth = int64_t{unroll_} * c_.group, first = block * kSide, end = std::min<int64_t>(height_, first + kSide);
   const ir::Type line{c_.a()->type.dtype, static_cast<uint16_t>(depth)};
   const auto keep = [&](const Expr* row, const Expr* codes) { k_.b.store(scratch_of_rows_, ctx_.mul(row, ctx_.integer(depth)), codes); };
@@ -46,7 +69,7 @@ void Gemm::bring_rows(unsigned block, const Range& rows, const Expr* a_at, const
     for (int64_t r = first; r < end; ++r)
       if (r < rows.begin->i || r >= rows.end->i) keep(ctx_.integer(r), none);
     return k_.b.with_for(rows.begin, rows.end, 1, [&](const Expr* r) {
-      keep(r, k_.b.let(loop::vec_load(ctx_, c_.a()->array, line, ctx_.add(a_at, ctx_.mul(a_m, r)))));
+      keep(r, k_.b.let(loop::vec_load(ctx_, c_.a()->array, line, ctx_.add(a_at, ctx_.mul(a_m, r)), mask)));
     });
   }
   const Expr* outside = c_.outside() ? loop::splat(ctx_, ctx_.cast(line.dtype, s_.value(c_.outside())), line.lanes) : none;
@@ -89,30 +112,43 @@ void Gemm::tile_turns(const Group& g, unsigned lo, unsigned hi, const std::vecto
     unsigned block;
     bool whole;
     Range range;
-    const Expr* at;  // from a_base, or in scratch memory
+    const Expr* at;  // from a_base, of a whole one
   };
   std::vector<Rows> blocks;
   for (unsigned block = 0; block * kSide < height_; ++block) {
     const Range range = rows_of_block(block, lo, hi);
     if (range.begin->i == range.end->i) continue;
     const bool whole = all_whole || (reached.empty() && range.end->i - range.begin->i == kSide);
-    blocks.push_back({block, whole, range, whole ? k_.b.let(ctx_.mul(a_m, start_of_block(block))) : ctx_.integer(block * kSide * depth)});
+    blocks.push_back({block, whole, range, whole ? k_.b.let(ctx_.mul(a_m, start_of_block(block))) : nullptr});
   }
-  const auto turn_at = [&](const Expr* turn) {
+  // `rest`: elements that the last turn has, if not all; the panels have zeros behind them.
+  const auto turn_at = [&](const Expr* turn, const Expr* rest) {
+    const auto lanes = static_cast<uint16_t>(depth);
+    const Expr* mask = rest ? k_.b.let(loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, ctx_.integer(0), lanes), loop::splat(ctx_, rest, lanes))) : nullptr;
     const Expr* a_at = k_.b.let(ctx_.add(a_base, ctx_.mul(turn, ctx_.integer(depth))));
     const Expr* b_at = k_.b.let(ctx_.add(b_base, ctx_.mul(turn, ctx_.integer(depth * nest::kPanel))));
     fetch(unroll_);
     std::vector<const Expr*> a, b;
     for (const Rows& rows : blocks) {
-      if (!rows.whole) bring_rows(rows.block, rows.range, a_at, a_m, a_base, reached);
-      a.push_back(loop::vec_load(ctx_, rows.whole ? c_.a()->array : scratch_of_rows_, {c_.a()->type.dtype, 1}, rows.whole ? k_.b.let(ctx_.add(a_at, rows.at)) : rows.at));
+      if (rows.whole && !rest) {
+        a.push_back(loop::vec_load(ctx_, c_.a()->array, {c_.a()->type.dtype, 1}, k_.b.let(ctx_.add(a_at, rows.at))));
+        continue;
+      }
+      const int64_t first = rows.block * kSide;
+      if (rows.whole) bring_rows(rows.block, {ctx_.integer(first), ctx_.integer(first + kSide)}, ctx_.add(a_at, ctx_.sub(rows.at, ctx_.mul(a_m, ctx_.integer(first)))), a_m, a_base, {}, mask);
+      else bring_rows(rows.block, rows.range, a_at, a_m, a_base, reached, mask);
+      a.push_back(loop::vec_load(ctx_, scratch_of_rows_, {c_.a()->type.dtype, 1}, ctx_.integer(first * depth)));
     }
     for (unsigned j = 0; j < g.vectors; ++j)
       b.push_back(loop::vec_load(ctx_, c_.b()->array, {c_.b()->type.dtype, 1}, k_.b.let(ctx_.add(b_at, columns_from(ctx_.integer(j), ctx_.integer(0))))));
     for (size_t k = 0; k < blocks.size(); ++k)
-      for (unsigned j = 0; j < g.vectors; ++j) k_.b.tile_dot(blocks[k].block * 2 + j, depth * bytes_of(c_.a()->type.dtype), a[k], blocks[k].whole ? a_m : ctx_.integer(depth), b[j]);
+      for (unsigned j = 0; j < g.vectors; ++j) k_.b.tile_dot(blocks[k].block * 2 + j, depth * bytes_of(c_.a()->type.dtype), a[k], blocks[k].whole && !rest ? a_m : ctx_.integer(depth), b[j]);
   };
-  k_.b.with_for(ctx_.integer(0), ctx_.integer(c_.k->extent->i / depth), 1, turn_at);
+  const Expr *extent = s_.scalar(c_.k->extent), *all = ctx_.integer(depth), *turns = k_.b.let(ctx_.floordiv(extent, all));
+  k_.b.with_for(ctx_.integer(0), turns, 1, [&](const Expr* turn) { turn_at(turn, nullptr); });
+  if (ir::divisor_of(extent) % depth == 0) return;
+  const Expr* rest = k_.b.let(ctx_.sub(extent, ctx_.mul(turns, all)));
+  k_.b.with_if(ctx_.binary(Op::Lt, ctx_.integer(0), rest), [&] { s_.scoped([&] { turn_at(turns, rest); }); });
 }
 
 void Gemm::keep_tiles(const Group& g) {

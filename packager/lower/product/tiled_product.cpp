@@ -147,8 +147,15 @@ std::optional<TiledProduct> with_columns(ir::Context& ctx, Facts& facts, const F
   return c;
 }
 
-// The same of codes, whose columns lie in groups along k. No group is cut short by a condition.
-std::optional<TiledProduct> with_groups(ir::Context& ctx, Facts& facts, const FlatNest& nest, const nest::Contraction& p, const ir::Dim* n) {
+bool has_rows_worth_packing(ir::Context& ctx, const TiledProduct& c, int64_t least) {
+  const Expr* rows = ctx.mul(c.m ? c.m->extent : ctx.integer(1), c.m_outer ? c.m_outer->extent : ctx.integer(1));
+  return !rows->is_const() || rows->i >= least;
+}
+
+// The same of codes and of bf16, whose columns lie in groups along k. No group is cut short by a condition. Columns of bf16 that do not
+// are packed for tiles alone: other instructions are no faster than products in f32, whose columns may stay as they are.
+std::optional<TiledProduct> with_groups(const Job& job, Facts& facts, const FlatNest& nest, const nest::Contraction& p, const ir::Dim* n) {
+  ir::Context& ctx = job.ctx;
   const ir::Fold& fold = *p.fold->fold;
   const Expr* where = fold.where ? fold.where : p.a.inside;
   const bool pairs = nest::is_product_of_pairs(p);
@@ -170,14 +177,14 @@ std::optional<TiledProduct> with_groups(ir::Context& ctx, Facts& facts, const Fl
     c.b_k = group;
   }
   if (c.k && facts.has_fold(c.b_rest)) return std::nullopt;
-  if (!c.k && pairs) return std::nullopt;
+  if (!c.k && pairs && (!job.target.has_tiles || job.vector_bytes() < kTileBytes)) return std::nullopt;
   c.needs_pack = !c.k;
   if (c.needs_pack) {  // all of B is read, whatever the conditions
     if (facts.needs_guard(p.b.load) && (where || !nest.folds_anywhere)) return std::nullopt;
     if (n->extent->is_const() && n->extent->i < nest::kFewColumns) return std::nullopt;
     for (const ir::Dim* k : fold.dims)
       if (!restricted(k) && (!c.k || estimate(k->extent) > estimate(c.k->extent))) c.k = k;
-    if (!c.k || (c.k->extent->is_const() && c.k->extent->i < nest::kGroup)) return std::nullopt;
+    if (!c.k || (c.k->extent->is_const() && c.k->extent->i < c.group)) return std::nullopt;
   }
   for (const ir::Dim* d : fold.dims)
     if (d != c.k) c.taps.push_back(d);
@@ -186,6 +193,10 @@ std::optional<TiledProduct> with_groups(ir::Context& ctx, Facts& facts, const Fl
   c.conditions = conjuncts(ctx, where);
   c.a_k = coefficient(ctx, c.a()->args[0], c.k);
   choose_rows(ctx, facts, nest, c);
+  // Of a single panel it could not be seen that its columns are filled up.
+  const bool is_single = n->extent->is_const() && n->extent->i <= nest::kPanel;
+  if (pairs && c.needs_pack && is_single && depth_of_padding(job, c) > 1) return std::nullopt;
+  if (pairs && c.needs_pack && (!c.m || !c.a_k->is_int(1) || !c.conditions.empty() || !has_rows_worth_packing(ctx, c, nest::kRowsWorthPacking))) return std::nullopt;
   if (!conditions_fit(ctx, facts, c)) return std::nullopt;
   if (c.outside() && (facts.has_fold(c.outside()) || facts.dims(c.outside()) || facts.needs_guard(c.outside()))) return std::nullopt;
   return c;
@@ -216,7 +227,7 @@ std::optional<TiledProduct> find_tiled(const Job& job, const FlatNest& nest, con
     const ir::Dim* single = codes ? nullptr : single_column(ctx, facts, nest, side.b.load);
     if (single) columns.push_back(single);
     for (const ir::Dim* n : columns) {
-      auto c = codes || nest::is_product_of_pairs(side) ? with_groups(ctx, facts, nest, side, n) : std::nullopt;
+      auto c = codes || nest::is_product_of_pairs(side) ? with_groups(job, facts, nest, side, n) : std::nullopt;
       if (!c && !codes) c = with_columns(ctx, facts, nest, side, n, lanes_of_sums(job, side.acc()));
       if (!c || (n == single && !c->m)) continue;
       const Expr* step = coefficient(ctx, nest.writes[0].address, n);
@@ -241,18 +252,20 @@ std::shared_ptr<const TiledProduct> tiled_product(const Job& job, const FlatNest
   return known->second;
 }
 
-Panels::Panels(ir::Context& ctx, const TiledProduct& c, const FlatNest& nest) : columns(c.few ? c.n->extent->i : nest::kPanel), ctx_(ctx), c_(c) {
+Panels::Panels(const Job& job, const TiledProduct& c, const FlatNest& nest) : columns(c.few ? c.n->extent->i : nest::kPanel), ctx_(job.ctx), c_(c) {
+  ir::Context& ctx = job.ctx;
   Facts facts;
   for (const ir::Dim* d : c.batch)
     if (facts.depends(c.b(), d)) outer.push_back(d);
     else if (!facts.depends(c.a(), d) && !facts.depends(nest.writes[0].address, d)) conditions.push_back(d);
   count = ctx.ceildiv(c.n->extent, ctx.integer(columns));
-  groups = ctx.ceildiv(c.k->extent, ctx.integer(c.group));
+  const int64_t padding = c.few ? 1 : depth_of_padding(job, c);
+  groups = padding > 1 ? ctx.mul(ctx.ceildiv(c.k->extent, ctx.integer(padding)), ctx.integer(padding / c.group)) : ctx.ceildiv(c.k->extent, ctx.integer(c.group));
   std::vector<const Expr*> extents{count, groups, ctx.integer(columns * c.group)};
   for (const ir::Dim* d : outer) extents.push_back(d->extent);
   for (const ir::Dim* d : c.taps) extents.push_back(d->extent);
   workspace.name = "panels";
-  workspace.dtype = c.codes() ? DType::I8 : c.acc();
+  workspace.dtype = c.codes() ? DType::I8 : c.group > 1 ? c.b()->type.dtype : c.acc();
   workspace.role = loop::Role::Workspace;
   workspace.elements = ctx.product(extents);
   for (const loop::Param& param : nest.params) workspace.array += param.role == loop::Role::Workspace;
@@ -271,8 +284,24 @@ const Expr* Panels::at(const Expr* panel, const Expr* lane, const Expr* k) const
 
 namespace {
 
+// Groups that lie as such in B already, each a word: as a whole they are packed as numbers are. Nothing: it is not known that they do.
+struct Words {
+  const ir::Dim* number = nullptr;  // of a group along k
+  const Expr* address = nullptr;    // of B, in words
+};
+std::optional<Words> words_of(ir::Context& ctx, const TiledProduct& c, const Panels& panels) {
+  if (c.group == 1 || c.codes() || ir::divisor_of(c.k->extent) % c.group != 0 || ctx.sub(ctx.mul(panels.groups, ctx.integer(c.group)), c.k->extent) != ctx.integer(0)) return std::nullopt;
+  Words words{ctx.declare_dim("word", panels.groups), nullptr};
+  const Expr *leaves[] = {ctx.dim(c.n), ctx.dim(c.k)}, *group = ctx.integer(c.group);
+  const auto lin = ir::linear_in(ctx, c.b()->args[0], leaves);
+  if (!lin || !lin->coefficients[1]->is_int(1) || ir::divisor_of(lin->coefficients[0]) % c.group != 0 || ir::divisor_of(lin->rest) % c.group != 0) return std::nullopt;
+  const Expr* of_column = ctx.mul(ctx.floordiv(lin->coefficients[0], group), ctx.dim(c.n));
+  words.address = ctx.add(ctx.add(ctx.floordiv(lin->rest, group), of_column), ctx.dim(words.number));
+  return words;
+}
+
 // Whole panels read all of their columns and are a transposition; the last one, if it is not whole, has zeros behind them.
-Result<loop::Kernel> pack_numbers(const Job& job, const TiledProduct& c, const Panels& panels, const loop::Param& source, bool last) {
+Result<loop::Kernel> pack_numbers(const Job& job, const TiledProduct& c, const Panels& panels, const loop::Param& source, bool last, const std::optional<Words>& words) {
   ir::Context& ctx = job.ctx;
   const Expr *sixteen = ctx.integer(nest::kPanel), *whole = ctx.floordiv(c.n->extent, sixteen);
   const ir::Dim *panel = ctx.declare_dim("panel", last ? ctx.sub(panels.count, whole) : whole), *lane = ctx.declare_dim("lane", ctx.integer(panels.columns));
@@ -281,28 +310,34 @@ Result<loop::Kernel> pack_numbers(const Job& job, const TiledProduct& c, const P
   pack.dims.insert(pack.dims.begin(), panels.conditions.begin(), panels.conditions.end());
   pack.dims.push_back(c.few ? lane : panel);
   pack.dims.insert(pack.dims.end(), c.taps.begin(), c.taps.end());
-  pack.dims.push_back(c.k);
+  const ir::Dim* depth = words ? words->number : c.k;
+  pack.dims.push_back(depth);
   if (!c.few) pack.dims.push_back(lane);
   const Expr* number = c.few ? ctx.integer(0) : last ? ctx.add(whole, ctx.dim(panel)) : ctx.dim(panel);
-  const Expr* column = ctx.add(ctx.mul(number, sixteen), ctx.dim(lane));
-  Expr load = *c.b();
-  load.array = 0;
-  if (last) load.access = ir::Access::Proved;
+  const Expr *column = ctx.add(ctx.mul(number, sixteen), ctx.dim(lane)), *group = ctx.integer(words ? c.group : 1);
   FlatWrite w;
   w.buffer = 1;
-  w.dtype = c.acc();
-  w.address = panels.at(number, ctx.dim(lane), ctx.dim(c.k));
-  w.value = ctx.cast(c.acc(), ctx.raw(load, {ctx.substitute(c.b()->args[0], {{ctx.dim(c.n), column}})}));
-  if (last) w.value = ctx.select(ctx.binary(Op::Lt, column, c.n->extent), w.value, ctx.number(0, c.acc()));
+  w.dtype = words ? DType::U32 : c.acc();
+  w.address = ctx.floordiv(panels.at(number, ctx.dim(lane), ctx.mul(ctx.dim(depth), group)), group);
+  Expr load = *c.b();
+  load.array = 0;
+  if (words) load.type = {w.dtype, 1};
+  if (last) load.access = ir::Access::Proved;
+  const Expr* at = ctx.substitute(words ? words->address : c.b()->args[0], {{ctx.dim(c.n), column}});
+  w.value = ctx.cast(w.dtype, ctx.raw(load, {at}));
+  if (last) w.value = ctx.select(ctx.binary(Op::Lt, column, c.n->extent), w.value, ctx.number(0, w.dtype));
   pack.writes.push_back(w);
   pack.params = {source, panels.workspace};
   pack.params[1].written = true;
+  if (words) pack.params[0].dtype = pack.params[1].dtype = w.dtype;
+  pack.params[1].elements = ctx.floordiv(panels.workspace.elements, group);
   return kernel_of(job, pack, /*tiles=*/!last);
 }
 
 Status pack_panels(const Job& job, const TiledProduct& c, const Panels& panels, const loop::Param& source, bool flip_sign, Kernels& kernels) {
-  if (c.codes()) {
-    MLC_ASSIGN(loop::Kernel kernel, pack_codes(job, c, panels, source, flip_sign));
+  const std::optional<Words> words = words_of(job.ctx, c, panels);
+  if (c.group > 1 && !words) {
+    MLC_ASSIGN(loop::Kernel kernel, pack_groups(job, c, panels, source, flip_sign));
     kernels.push_back(std::move(kernel));
     return ok();
   }
@@ -310,7 +345,7 @@ Status pack_panels(const Job& job, const TiledProduct& c, const Panels& panels, 
     if (c.few ? last : last ? ir::divisor_of(c.n->extent) % nest::kPanel == 0 : c.n->extent->is_const() && c.n->extent->i < nest::kPanel) continue;
     Job part = job;
     if (last) part.name += ".last";
-    MLC_ASSIGN(loop::Kernel kernel, pack_numbers(part, c, panels, source, last));
+    MLC_ASSIGN(loop::Kernel kernel, pack_numbers(part, c, panels, source, last, words));
     kernels.push_back(std::move(kernel));
   }
   return ok();
@@ -326,11 +361,10 @@ Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels) {
   // What the kernel itself computes, a group before, is not there yet when panels are packed: local arrays, and others that are
   // read outside of the group as well.
   if (c.b()->array >= nest.params.size() || nest.params[c.b()->array].written) return ok();
-  const Expr* rows = ctx.mul(c.m ? c.m->extent : ctx.integer(1), c.m_outer ? c.m_outer->extent : ctx.integer(1));
   // Few columns take no more than a row of the other factor or two, and go without vectors if they stay as stored.
-  if (rows->is_const() && rows->i < (c.few ? 2 : nest::kRowsWorthPacking)) return ok();
+  if (!has_rows_worth_packing(ctx, c, c.few ? 2 : nest::kRowsWorthPacking)) return ok();
 
-  const Panels panels(ctx, c, nest);
+  const Panels panels(job, c, nest);
   loop::Param source = nest.params[c.b()->array];
   source.written = false;
   Job pack_job = job;

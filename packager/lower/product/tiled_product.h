@@ -72,18 +72,23 @@ RegisterTile choose_tile_along_k(const Job& job, double rows, bool rows_known, u
 // Whether a vector of A's elements along k is worth loading, each of whose lanes is then multiplied with columns.
 bool a_lies_along_k(const Job& job, const TiledProduct& c);
 inline constexpr int64_t kGroupBytes = 4;  // of codes and pairs of bf16, along k
+inline constexpr int64_t kTileBytes = 64;  // of a row of a tile, at most
 // Bytes of a row that one turn along k takes by the tiles of the target (gemm_tiles.cpp); 0: it has none, or the product does not suit them.
 int64_t bytes_of_tiles(const Job& job, const TiledProduct& c);
+// Whether k is filled up in B's panels to whole turns of tiles, the longest ones, with zeros.
+bool is_filled_up(ir::Context& ctx, const TiledProduct& c);
+// Elements that k is filled up to a multiple of in panels, with zeros: turns of tiles, where none divides it. 1: it is not.
+int64_t depth_of_padding(const Job& job, const TiledProduct& c);
 // Partial sums for each accumulator, so that `wanted` additions are in flight and hide their latency.
 unsigned chains_for(unsigned rows, unsigned vectors, unsigned wanted);
 
 // `nest` as a product that tiles can sum, B as stored; null, if it is none. It is looked for once.
 std::shared_ptr<const TiledProduct> tiled_product(const Job& job, const FlatNest& nest);
 
-// Panels of B in a workspace: [batch dims that B knows][panel][taps][groups of k][16][codes of a group], of one element each in f32 and f64.
+// Panels of B in a workspace: [batch dims that B knows][panel][taps][groups of k][16][elements of a group], of one element each in f32 and f64.
 // Few columns are none: [batch dims that B knows][column][taps][k].
 struct Panels {
-  Panels(ir::Context& ctx, const TiledProduct& c, const FlatNest& nest);
+  Panels(const Job& job, const TiledProduct& c, const FlatNest& nest);
   // Where column 16*panel + lane has element `k` lies.
   const ir::Expr* at(const ir::Expr* panel, const ir::Expr* lane, const ir::Expr* k) const;
 
@@ -98,7 +103,7 @@ struct Panels {
   ir::Context& ctx_;
   const TiledProduct& c_;
 };
-// The kernel that copies codes into these (pack_codes.cpp). `source` and the workspace are its parameters.
-Result<loop::Kernel> pack_codes(const Job& job, const TiledProduct& c, const Panels& panels, const loop::Param& source, bool flip_sign);
+// The kernel that copies codes, or bf16, into these (pack_groups.cpp). `source` and the workspace are its parameters. `flip_sign`: of codes of u8.
+Result<loop::Kernel> pack_groups(const Job& job, const TiledProduct& c, const Panels& panels, const loop::Param& source, bool flip_sign);
 
 }  // namespace mlc::lower
