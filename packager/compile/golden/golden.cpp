@@ -232,7 +232,7 @@ class GoldenMaker {
       // One that tells enough, and is only large, is worth no larger one.
       if (is_large && candidate->operations >= chosen_->estimate) continue;
       const double work = all.is_last() ? kMostWork : kLargeWork;
-      auto trial = attempt(*candidate, how, 0, work);
+      auto trial = attempt(*candidate, how, options_.are_tame ? kTame : 0, work);
       if (trial && !is_informative(trial->golden.outputs) && takes_free_floats())
         if (auto tame = attempt(*candidate, how, kTame, work); tame && is_informative(tame->golden.outputs)) trial = std::move(tame);
       if (failure_.code == Code::Internal) return;
@@ -307,6 +307,7 @@ class GoldenMaker {
     GoldenVector best = measured(std::move(first.golden), first.choice.sizes);
     GoldenVector steadiest = best;  // of those that jump
     for (size_t k = 0; k < std::size(kDrawings) && worth(best) < kEnoughShown && left_ > std::max(enough, 0.0); ++k) {
+      if (options_.are_tame && (kDrawings[k].magnitude.by_channel || kDrawings[k].magnitude.amplitude > 1)) continue;
       // Integers differ by the seed alone.
       if (k == first.drawing || (!takes_free_floats() && k > 0 && kDrawings[k].seed == kDrawings[k - 1].seed)) continue;
       auto other = attempt(first.choice, first.how, with_total(k, first.total), kMostWork);
