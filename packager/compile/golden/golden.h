@@ -64,6 +64,8 @@ struct GoldenOptions {
   // Likewise, chunks of a stream, in order and named by `source`; others are drawn where the first has no answer.
   std::vector<GivenVector> chunks;
   bool none = false;               // no vectors, only what values inputs take
+  // Floats that nothing bounds are of one magnitude, 1: what is large in some channels saturates exponents, and small errors of it are large ones behind them.
+  bool are_tame = false;
   double tolerance = 1e-3;  // relative to the largest output
   double work = 1.2e11;     // of the interpreter and of the search for sizes, in the interpreter's units (InterpretOptions::work)
   Progress progress;  // counts the statements of one run

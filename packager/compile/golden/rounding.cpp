@@ -47,7 +47,7 @@ Result<std::optional<Rounding>> measure_rounding(ir::Context& ctx, const nest::F
   if (tells || !most) return most;
   const std::string lost = std::isfinite(most->error) ? compose("is off by {} % of its largest value", std::lround(100 * most->error)) : "has another shape";
   return Status(Code::SelfTest, compose("with factors of bf16 '{}' {}, more than a golden vector can tell from an error", most->output, lost))
-      .hint("--precision f32 keeps the digits that this model needs; --no-golden makes the file without a test");
+      .hint("--precision f32 keeps the digits that this model needs; --golden in.npz takes inputs of yours, which may need fewer; --no-golden makes the file without a test");
 }
 
 }  // namespace mlc::compile
