@@ -59,12 +59,13 @@ const Expr* Builder::fold_lanes(Op combine, const Expr* value, int64_t lanes) {
   return s.var;
 }
 
-const Expr* Builder::mma(DType factors, const Expr* sums, const Expr* a, const Expr* b) {
+const Expr* Builder::mma(DType factors, const Expr* sums, const Expr* a, const Expr* b, DType b_factors) {
   Stmt& s = append(StmtKind::Mma);
   s.var = ctx_.fresh_var(sums->type);
   s.value = sums;
   s.index = {a, b};
   s.factors = factors;
+  s.b_factors = b_factors;
   return s.var;
 }
 

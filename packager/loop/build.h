@@ -29,8 +29,8 @@ class Builder {
   void store(uint32_t array, const ir::Expr* index, const ir::Expr* value, const ir::Expr* mask = nullptr);
   // Of `lanes` side by side; 1: of all of the block.
   const ir::Expr* fold_lanes(ir::Op combine, const ir::Expr* value, int64_t lanes = 1);
-  // sums + a*b of a tile, by 32 lanes together (StmtKind::Mma).
-  const ir::Expr* mma(DType factors, const ir::Expr* sums, const ir::Expr* a, const ir::Expr* b);
+  // sums + a*b of a tile, by 32 lanes together (StmtKind::Mma). Codes of a and of b have a type each.
+  const ir::Expr* mma(DType factors, const ir::Expr* sums, const ir::Expr* a, const ir::Expr* b, DType b_factors = DType::None);
   // Products by the tiles of a processor (StmtKind::Tiles). `bytes`: of a row; `a`, `b`: loads of the first elements.
   void begin_tiles(int64_t bytes);
   void tile_dot(unsigned tile, int64_t bytes, const ir::Expr* a, const ir::Expr* stride, const ir::Expr* b);

@@ -40,13 +40,13 @@ enum class ForKind : uint8_t {
 };
 
 // Mma. Lanes 32w .. 32w+31 of a block multiply 16 rows of a by 8 columns of b along 8 cells and add 16 x 8 sums. A cell is 32 bits: one
-// f32, of which the upper 19 bits count, or two neighbours of f16 or bf16, the first of them in the lower half. Lane l of these, with
-// g = l/4 and t = l%4, has
+// f32, of which the upper 19 bits count, two neighbours of f16 or bf16, or four of codes of 8 bits, the first of them in the lowest bits. Lane l
+// of these, with g = l/4 and t = l%4, has
 //   a, u32 x 4: cells t and t + 4 of rows g and g + 8, in the order (g, t), (g+8, t), (g, t+4), (g+8, t+4)
 //   b, u32 x 2: cells t and t + 4 of column g
-//   value and var, f32 x 4: columns 2t and 2t + 1 of rows g and g + 8, row by row
-// Products are exact; in which order they are added, and whether sums are rounded or cut in between, is the device's. All lanes of
-// the block come here or none; it is no Barrier.
+//   value and var, f32 x 4, of codes i32 x 4: columns 2t and 2t + 1 of rows g and g + 8, row by row
+// Products are exact; in which order they are added, and whether sums are rounded or cut in between, is the device's. Those of codes are exact
+// modulo 2^32. All lanes of the block come here or none; it is no Barrier.
 
 // Tiles. A kernel has four tiles of 16 x 16 sums, which keep them from one of these statements to the next; no other one sees them. Factors are codes
 // of 8 bits, whose sums are i32, or both bf16, whose sums are f32.
@@ -74,7 +74,8 @@ struct Stmt {
   const ir::Expr* bound = nullptr;     // While
   const ir::Expr* value = nullptr;     // Let, Local, Assign, Store, FoldLanes, Mma
   ir::Op combine = ir::Op::Add;        // FoldLanes: Add, Mul, Min, Max; And, Or of Bool
-  DType factors = DType::None;         // Mma: F32, F16 or BF16
+  DType factors = DType::None;         // Mma: F32, F16 or BF16 of both; I8 or U8 of a
+  DType b_factors = DType::None;       // Mma of codes: I8 or U8 of b; else None
   TileOp tile_op = TileOp::Begin;      // Tiles
   uint8_t tile = 0;                    // Tiles: number
   uint32_t array = 0;                  // Store, Prefetch, Tiles: buffer number

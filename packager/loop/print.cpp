@@ -188,7 +188,9 @@ class Printer {
         break;
       case StmtKind::Mma:
         begin_statement({s.value, s.index[0], s.index[1]});
-        out_ += "mma " + var(s.var) + suffix(s.var->type) + " = " + std::string(name_of(s.factors)) + " " + expr(s.value) + " " + expr(s.index[0]) + " " + expr(s.index[1]);
+        out_ += "mma " + var(s.var) + suffix(s.var->type) + " = " + std::string(name_of(s.factors));
+        if (s.b_factors != DType::None) out_ += " " + std::string(name_of(s.b_factors));
+        for (const Expr* e : {s.value, s.index[0], s.index[1]}) out_ += " " + expr(e);  // one after the other: what they share is named by the first
         break;
       case StmtKind::Tiles: tiles(s); break;
       case StmtKind::Assign:

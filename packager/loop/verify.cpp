@@ -205,8 +205,10 @@ class Verifier {
         return open(s.var, opened);
       }
       case StmtKind::Mma: {
-        if (!s.var || s.var->type != Type{DType::F32, 4}) return bad("a product of tiles without a variable for four sums");
-        if (s.factors != DType::F32 && s.factors != DType::F16 && s.factors != DType::BF16) return bad("a product of tiles of another type");
+        const bool of_codes = is_code(s.factors);
+        if (!s.var || s.var->type != Type{of_codes ? DType::I32 : DType::F32, 4}) return bad("a product of tiles without a variable for four sums");
+        if (!of_codes && s.factors != DType::F32 && s.factors != DType::F16 && s.factors != DType::BF16) return bad("a product of tiles of another type");
+        if (of_codes ? !is_code(s.b_factors) : s.b_factors != DType::None) return bad("a product of tiles whose factors do not fit together");
         if (s.index.size() != 2) return bad("a product of tiles needs two factors");
         MLC_RETURN_IF_ERROR(typed(s.value, s.var->type, "sums of a product of tiles"));
         MLC_RETURN_IF_ERROR(typed(s.index[0], {DType::U32, 4}, "first factor of a product of tiles"));
@@ -242,6 +244,8 @@ class Verifier {
     return bad("unknown statement");
   }
 
+  static bool is_code(DType t) { return t == DType::I8 || t == DType::U8; }
+
   // A block sees the Begin before it and those around it.
   Status tiles(const Stmt& s) {
     if (k_.lanes) return bad("tiles of a processor in a kernel for devices");
@@ -264,9 +268,8 @@ class Verifier {
     for (const Expr* factor : {s.index[0], s.index[2]}) {
       if (!factor || factor->op != Op::Load || factor->args.size() != 1 || factor->type.lanes != 1) return bad("a factor of a product of tiles is no load");
       const DType t = factor->type.dtype;
-      const bool is_code = bits_of(t) == 8 && is_int(t);
-      if ((!is_code && t != DType::BF16) || !is_sum_of_tiles(is_code ? DType::I32 : DType::F32)) return bad("a product of tiles of " + std::string(name_of(t)));
-      sums_of_tiles_ = is_code ? DType::I32 : DType::F32;
+      if ((!is_code(t) && t != DType::BF16) || !is_sum_of_tiles(is_code(t) ? DType::I32 : DType::F32)) return bad("a product of tiles of " + std::string(name_of(t)));
+      sums_of_tiles_ = is_code(t) ? DType::I32 : DType::F32;
       MLC_RETURN_IF_ERROR(expr(factor, false));
     }
     return ok();

@@ -12,8 +12,8 @@
 //
 //   tile m:1 grid | n:1 grid || k:1 ; tile 64 x 64 depth 16 copies 4 ; instr fma.f32 ; block 64 ; vectors 16
 //
-// is of one, too: a block of 64 lanes has a tile of 64 by 64 points of the product. By an instruction "mma.f32", "mma.f16" or "mma.bf16"
-// warps multiply on tensor cores, and the block has 128 lanes, 256 if the tile is 128 by 128.
+// is of one, too: a block of 64 lanes has a tile of 64 by 64 points of the product. By an instruction "mma.f32", "mma.f16", "mma.bf16" or
+// "mma.i8" warps multiply on tensor cores, and the block has 128 lanes, 256 if the tile is 128 by 128.
 #pragma once
 
 #include <cstdint>

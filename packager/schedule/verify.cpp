@@ -213,7 +213,7 @@ class Verifier {
     const Tile& t = s_.tile;
     const auto is_side = [](int64_t n) { return n == 32 || n == 64 || n == 128; };
     if (!is_side(t.rows) || !is_side(t.columns)) return refused("a tile of warps has 32, 64 or 128 rows and columns");
-    if (t.depth != (s_.instruction == "mma.f32" ? 16 : 32) || t.copies != 1) return refused("a piece of such a tile is 16 cells deep, and there is one copy");
+    if (t.depth != (s_.instruction == "mma.f32" ? 16 : s_.instruction == "mma.i8" ? 64 : 32) || t.copies != 1) return refused("a piece of such a tile is 16 cells deep, and there is one copy");
     return s_.places.empty() ? ok() : refused("sums of such a tile go through memory anyhow");
   }
   Status slices() const {

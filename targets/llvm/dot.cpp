@@ -30,8 +30,10 @@ ID native_dot(std::string_view name, unsigned lanes) {
 }
 
 // The code generator ends the process at an instruction that its target does not have: Target::has_mma is asked before.
-ID native_mma(DType factors) {
+ID native_mma(DType factors, DType b_factors) {
   using namespace llvm::Intrinsic;
+  if (factors == DType::I8) return b_factors == DType::I8 ? nvvm_mma_m16n8k32_row_col_s8 : nvvm_mma_m16n8k32_row_col_s8_u8;
+  if (factors == DType::U8) return b_factors == DType::U8 ? nvvm_mma_m16n8k32_row_col_u8 : nvvm_mma_m16n8k32_row_col_u8_s8;
   if (factors == DType::F16) return nvvm_mma_m16n8k16_row_col_f32_f32;
   return factors == DType::BF16 ? nvvm_mma_m16n8k16_row_col_bf16 : nvvm_mma_m16n8k8_row_col_tf32;
 }
@@ -149,7 +151,7 @@ void KernelEmitter::mma(const loop::Stmt& s) {
   for (Value* factor : {a, b})
     for (unsigned k = 0; k < lanes_of(factor); ++k) operands.push_back(b_.CreateBitCast(b_.CreateExtractElement(factor, k), cell));
   for (unsigned k = 0; k < lanes_of(sums); ++k) operands.push_back(b_.CreateExtractElement(sums, k));
-  llvm::CallInst* call = b_.CreateIntrinsic(native_mma(s.factors), {}, operands);
+  llvm::CallInst* call = b_.CreateIntrinsic(native_mma(s.factors, s.b_factors), {}, operands);
   call->setConvergent();  // all lanes of a warp come here: it may not move under a condition
   Value* result = llvm::PoisonValue::get(sums->getType());
   for (unsigned k = 0; k < lanes_of(sums); ++k) result = b_.CreateInsertElement(result, b_.CreateExtractValue(call, k), k);

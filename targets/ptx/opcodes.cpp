@@ -127,6 +127,7 @@ constexpr Row kRows[] = {
     {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", "{DDDD}{RRRR}{RR}{DDDD}", OpClass::TensorCore, 80, 70},
     {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "{DDDD}{RRRR}{RR}{DDDD}", OpClass::TensorCore, 80, 70},
     {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "{DDDD}{RRRR}{RR}{DDDD}", OpClass::TensorCore, 80, 70},
+    {"mma.sync.aligned.m16n8k32.row.col.s32.{s8,u8}.{s8,u8}.s32", "{DDDD}{RRRR}{RR}{DDDD}", OpClass::TensorCore, 80, 70},
     // Control.
     {"bra", "L"},
     {"bra.uni", "L"},

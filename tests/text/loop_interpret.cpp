@@ -137,18 +137,21 @@ class Interpreter {
   // Cells that 32 lanes side by side have of a tile become rows of numbers (loop.h has the places), and sums go back the same way.
   void multiply(const Node& n) {
     struct Tile {
-      std::array<std::array<double, 16>, 16> a{};
-      std::array<std::array<double, 16>, 8> b{};  // column by column
+      std::array<std::array<double, 32>, 16> a{};
+      std::array<std::array<double, 32>, 8> b{};  // column by column
       std::array<std::array<double, 8>, 16> sums{};
     };
     const DType type = n.s->factors;
+    const bool of_codes = n.s->b_factors != DType::None;
     std::vector<Tile> tiles(lane_variables_.size() / kMmaLanes);
     if (tiles.empty() || lane_variables_.size() % kMmaLanes != 0) return failure_.fail("a product of tiles by other lanes than 32");
-    const auto put = [&](std::array<double, 16>& row, size_t cell, Scalar value) {
+    const auto put = [&](std::array<double, 32>& row, size_t cell, Scalar value, DType t) {
       const auto bits = static_cast<uint32_t>(value.i);
-      if (type == DType::F32) row[cell] = std::bit_cast<float>(bits & 0xffffe000u);
+      if (t == DType::F32) row[cell] = std::bit_cast<float>(bits & 0xffffe000u);
+      else if (of_codes)
+        for (size_t h = 0; h < 4; ++h) row[4 * cell + h] = t == DType::U8 ? static_cast<double>(bits >> 8 * h & 255) : static_cast<double>(static_cast<int8_t>(bits >> 8 * h));
       else
-        for (size_t h = 0; h < 2; ++h) row[2 * cell + h] = type == DType::F16 ? ir::f16_value(static_cast<uint16_t>(bits >> 16 * h)) : ir::bf16_value(static_cast<uint16_t>(bits >> 16 * h));
+        for (size_t h = 0; h < 2; ++h) row[2 * cell + h] = t == DType::F16 ? ir::f16_value(static_cast<uint16_t>(bits >> 16 * h)) : ir::bf16_value(static_cast<uint16_t>(bits >> 16 * h));
     };
     each_lane([&] {
       run(n.tape);
@@ -157,22 +160,27 @@ class Interpreter {
       Tile& tile = tiles[lane / kMmaLanes];
       const size_t g = lane % kMmaLanes / 4, t = lane % 4;
       const auto c = values_.root(n.tape, 0), a = values_.root(n.tape, 1), b = values_.root(n.tape, 2);
-      for (size_t k = 0; k < 4; ++k) tile.sums[g + k / 2 * 8][2 * t + k % 2] = c[k].f;
-      for (size_t k = 0; k < 4; ++k) put(tile.a[g + k % 2 * 8], t + k / 2 * 4, a[k]);
-      for (size_t k = 0; k < 2; ++k) put(tile.b[g], t + k * 4, b[k]);
+      for (size_t k = 0; k < 4; ++k) tile.sums[g + k / 2 * 8][2 * t + k % 2] = of_codes ? static_cast<double>(c[k].i) : c[k].f;
+      for (size_t k = 0; k < 4; ++k) put(tile.a[g + k % 2 * 8], t + k / 2 * 4, a[k], type);
+      for (size_t k = 0; k < 2; ++k) put(tile.b[g], t + k * 4, b[k], of_codes ? n.s->b_factors : type);
     });
     if (stopped()) return;
     for (Tile& tile : tiles)
       for (size_t r = 0; r < 16; ++r)
         for (size_t c = 0; c < 8; ++c) {
-          for (size_t k = 0; k < (type == DType::F32 ? 8u : 16u); ++k) tile.sums[r][c] += tile.a[r][k] * tile.b[c][k];
-          tile.sums[r][c] = static_cast<float>(tile.sums[r][c]);
+          // Sums of 32 products of codes and one i32 are exact in f64.
+          for (size_t k = 0; k < (type == DType::F32 ? 8u : of_codes ? 32u : 16u); ++k) tile.sums[r][c] += tile.a[r][k] * tile.b[c][k];
+          if (!of_codes) tile.sums[r][c] = static_cast<float>(tile.sums[r][c]);
         }
     each_lane([&] {
       const auto lane = static_cast<size_t>(memory_.lane());
       const Tile& tile = tiles[lane / kMmaLanes];
       std::array<Scalar, 4> sums{};
-      for (size_t k = 0; k < 4; ++k) sums[k].f = tile.sums[lane % kMmaLanes / 4 + k / 2 * 8][2 * (lane % 4) + k % 2];
+      for (size_t k = 0; k < 4; ++k) {
+        const double sum = tile.sums[lane % kMmaLanes / 4 + k / 2 * 8][2 * (lane % 4) + k % 2];
+        if (of_codes) sums[k].i = static_cast<int32_t>(static_cast<int64_t>(sum));  // it wraps
+        else sums[k].f = sum;
+      }
       values_.bind(n.var, sums);
     });
   }

@@ -319,6 +319,10 @@ class Parser {
       expect("=");
       s->factors = dtype(token_);
       next();
+      if (s->factors == DType::I8 || s->factors == DType::U8) {
+        s->b_factors = dtype(token_);
+        next();
+      }
       s->value = expr();
       s->index = {expr(), expr()};
     } else if (accept("tiles")) {

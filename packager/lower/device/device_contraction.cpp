@@ -60,10 +60,10 @@ class DeviceProducts {
   // The longest dim that no condition restricts goes by in pieces, if it fills them; else all of the fold does, as one.
   void choose_depth() {
     std::vector<const ir::Dim*>& dims = p_.depth;
-    const Expr* where = p_.fold->fold->where;
+    const auto restricts = [&](const Expr* where, const ir::Dim* d) { return where && facts_.depends(where, d); };
     const ir::Dim* longest = nullptr;
     for (const ir::Dim* d : dims) {
-      if (where && facts_.depends(where, d)) continue;
+      if (restricts(p_.fold->fold->where, d) || restricts(p_.rows.factor.inside, d) || restricts(p_.columns.factor.inside, d)) continue;
       if (!longest || estimate(d->extent) > estimate(longest->extent)) longest = d;
     }
     if (!longest) return;

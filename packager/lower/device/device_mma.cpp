@@ -8,7 +8,7 @@
 //       what was loaded goes to the other half of the memory, barrier
 //   16 rows of each warp after the other: sums to shared memory, from where neighbouring lanes write neighbouring columns
 //
-// All is cells of 32 bits: an f32, or two neighbours along the depth of f16 or bf16. A piece is 16 cells deep, four chunks of four. Chunk c
+// All is cells of 32 bits: an f32, two neighbours along the depth of f16 or bf16, or four of codes of 8 bits. A piece is 16 cells deep, four chunks of four. Chunk c
 // of row r lies at 4r + (c xor r/2 mod 4): eight lanes that read two rows, or one chunk of eight rows, meet in no bank, and so do
 // lanes that write them. A lane reads chunk t of its rows and columns, one load of 16 bytes for two steps of the instruction: where that
 // takes cells t and t + 4 of one step, it gets 4t and 4t + 1, then 4t + 2 and 4t + 3. Both factors are permuted alike.
@@ -16,10 +16,15 @@
 // f32 is three products of tf32: a = high + low, high the bits that tf32 has, low exact in f32 and cut by the instruction. The smallest
 // products are added first. Tensor cores cut sums instead of rounding them: those of a piece begin at zero and are added to all others by
 // an addition of f32, so that the error does not grow with the depth.
+//
+// Codes have sums of i32, which are exact. A lane loads as many at once as lie side by side along the depth: a chunk, a cell (panels of weights have
+// those of 16 columns one after the other), or one.
 #include "packager/lower/device/device_mma.h"
 
 #include <algorithm>
 #include <cmath>
+
+#include "packager/lower/device/device_codes.h"
 
 namespace mlc::lower {
 
@@ -33,11 +38,13 @@ constexpr int64_t kWarpLanes = 32, kWarpRows = 2;   // lanes; warps along the ro
 constexpr int64_t kMmaRows = 16, kMmaColumns = 8;
 constexpr int64_t kPadOfSums = 8;                    // behind each row of sums in memory: four rows meet in no bank
 constexpr uint32_t kHighBits = 0xffffe000;     // of an f32 that tf32 has
+constexpr uint32_t kFirstBits = 0x80808080;    // of four codes
 constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32;
 constexpr double kMostMmaWaste = 1.25;            // steps of a piece beside those that exist
 
-// The type of factors that are taken as they are; F32: they are computed in f32 first.
+// The type of factors that are taken as they are; I8: codes of both signs; F32: they are computed in f32 first.
 DType factors_of(const DeviceProduct& p) {
+  if (p.sum() == DType::I32) return DType::I8;
   const auto loaded = [](const nest::Operand& o) { return o.is_plain() && o.factor->op == Op::Cast && o.factor->args[0] == o.load ? o.load->type.dtype : DType::F32; };
   const DType t = loaded(p.rows.factor);
   return t == loaded(p.columns.factor) && (t == DType::F16 || t == DType::BF16) ? t : DType::F32;
@@ -49,7 +56,7 @@ bool is_short(const nest::Operand& o) {
   return o.is_plain() && o.factor->op == Op::Cast && o.factor->args[0] == o.load && (t == DType::F16 || t == DType::BF16 || bits_of(t) <= 8);
 }
 
-int64_t cell_values(DType factors) { return factors == DType::F32 ? 1 : 2; }
+int64_t cell_values(DType factors) { return 32 / bits_of(factors); }
 
 class ProductMma final : public ProductStage {
  public:
@@ -59,7 +66,8 @@ class ProductMma final : public ProductStage {
     init(columns_, p_.columns, how_.tile.columns, how_.tile.columns / (lanes_ / kWarpLanes / kWarpRows), how_.tile.rows * kRowChunks);
     for (Part* part : {&columns_, &rows_}) {
       grid.push_back(ctx_.ceildiv(part->side->points, ctx_.integer(part->size)));
-      if (factors_ != DType::F32) part->side->factor.factor = part->side->factor.load;
+      if (of_codes()) part->codes = take_codes(ctx_, *part->side);
+      else if (factors_ != DType::F32) part->side->factor.factor = part->side->factor.load;
     }
     piece_ = (rows_.size + columns_.size) * kRowChunks;
     const int64_t sums = kWarpRows * kMmaRows * (columns_.size + kPadOfSums);
@@ -79,6 +87,8 @@ class ProductMma final : public ProductStage {
     int64_t size = 0, of_warp = 0, begin = 0;   // begin: in memory, in chunks
     bool is_short = false;                      // tf32 holds the factor
     const Expr* chunks = nullptr;               // where the depth begins, counted in chunks, if each is a load; null: it is not
+    CodeSide codes;
+    CodeRuns runs;                              // of codes that are loaded at once
     const Expr *first = nullptr, *place = nullptr;  // of the block; where this lane's chunk of the first row of its warp lies
     std::vector<Brought> brought;
   };
@@ -89,6 +99,7 @@ class ProductMma final : public ProductStage {
   }
 
   const Expr* number(int64_t n) { return ctx_.integer(n); }
+  bool of_codes() const { return factors_ == DType::I8; }
   const Expr* at_chunk(const Expr* row, const Expr* chunk) {
     const Expr* turned = ctx_.binary(Op::BitXor, chunk, ctx_.floormod(ctx_.floordiv(row, number(2)), number(kRowChunks)));
     return ctx_.add(ctx_.mul(row, number(kRowChunks)), turned);
@@ -120,7 +131,8 @@ class ProductMma final : public ProductStage {
     const Expr* leaf[] = {ctx_.dim(p_.depth.back())};
     const auto linear = ir::linear_in(ctx_, part.side->factor.load->args[0], leaf);
     const bool along_depth = linear && linear->coefficients[0]->is_int(1);
-    if (along_depth && are_loads(part, *linear)) part.chunks = ctx_.floordiv(linear->rest, number(kCellsOfChunk * values_));
+    if (of_codes()) part.runs = code_runs(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_);
+    else if (along_depth && are_loads(part, *linear)) part.chunks = ctx_.floordiv(linear->rest, number(kCellsOfChunk * values_));
     for (int64_t k = 0; k < part.size * kRowChunks / lanes_; ++k) {
       const Expr* turn = ctx_.add(lane, number(k * lanes_));
       const Expr* row = k_.b.let(along_depth ? ctx_.floordiv(turn, number(kRowChunks)) : ctx_.floormod(turn, number(part.size)));
@@ -156,6 +168,7 @@ class ProductMma final : public ProductStage {
       for (Brought& one : part->brought) with_brought(*part, one, [&] {
           one.reached = reach(*part->side);
           if (part->chunks) one.reached.base = k_.b.let(s_.value(part->chunks));
+          if (part->runs.length > 1 && p_.depth.size() == 1) one.reached.base = k_.b.let(s_.value(part->runs.base)), one.reached.stride = k_.b.let(s_.value(part->runs.step));
         });
     const Expr *depth = p_.depth_points, *half = number(piece_);
     const int64_t step = how_.tile.depth;
@@ -193,6 +206,7 @@ class ProductMma final : public ProductStage {
     const int64_t values = kCellsOfChunk * values_;
     const int64_t known = ir::divisor_of(p_.depth_points);
     if (part.chunks) return load(part, one, first);
+    if (part.runs.length > 1) return bring_runs(part, one, first);
     const bool whole = known % how_.tile.depth == 0;
     std::vector<const Expr*> cells;
     with_brought(part, one, [&] {
@@ -203,9 +217,78 @@ class ProductMma final : public ProductStage {
         const Expr* exists = whole || together ? together : k_.b.let(ctx_.binary(Op::Lt, at, p_.depth_points));
         return element(*part.side, one.reached, at, exists);
       };
-      for (int64_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(cell(value, c));
+      for (int64_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(flipped(part, cell(value, c)));
     });
     return loop::widen(ctx_, std::move(cells));
+  }
+
+  // The same of codes that are loaded several at once.
+  const Expr* bring_runs(const Part& part, const Brought& one, const Expr* first) {
+    const auto all = [&] {
+      std::vector<const Expr*> cells;
+      for (int64_t r = 0; r < kCellsOfChunk * values_ / part.runs.length; ++r)
+        for (const Expr* cell : run(part, one, first, r)) cells.push_back(cell);
+      return loop::widen(ctx_, std::move(cells));
+    };
+    if (!one.reached.guard) return all();
+    const Expr* chunk = k_.b.local(loop::splat(ctx_, outside_cell(part, one), kCellsOfChunk));
+    k_.b.with_if(one.reached.guard, [&] { k_.b.assign(chunk, all()); });
+    return chunk;
+  }
+
+  // The cells of run `r` of the chunk; of one behind the end of the depth the last one is read, and does not count.
+  std::vector<const Expr*> run(const Part& part, const Brought& one, const Expr* first, int64_t r) {
+    const CodeRuns& runs = part.runs;
+    const int64_t length = runs.length;
+    std::vector<const Expr*> cells;
+    with_brought(part, one, [&] {
+      const Expr* at = ctx_.add(ctx_.floordiv(first, number(length)), ctx_.add(ctx_.mul(one.chunk, number(kCellsOfChunk * values_ / length)), number(r)));
+      const Expr *end = ctx_.floordiv(p_.depth_points, number(length)), *exists = nullptr;
+      at = k_.b.let(at);
+      if (ir::divisor_of(p_.depth_points) % how_.tile.depth != 0) {
+        exists = k_.b.let(ctx_.binary(Op::Lt, at, end));
+        at = k_.b.let(ctx_.min(at, ctx_.sub(end, number(1))));
+      }
+      const Expr *base = one.reached.base, *stride = one.reached.stride;
+      if (p_.depth.size() > 1) {
+        std::vector<const Expr*> extents;
+        for (const ir::Dim* d : p_.depth) extents.push_back(d == p_.depth.back() ? ctx_.floordiv(d->extent, number(length)) : d->extent);
+        const std::vector<const Expr*> index = k_.decoded(at, extents);
+        for (size_t d = 0; d + 1 < index.size(); ++d) s_.bind(p_.depth[d], index[d]);
+        base = s_.value(runs.base), stride = s_.value(runs.step), at = index.back();
+      }
+      const Expr* index = ctx_.mul(k_.b.let(ctx_.add(base, ctx_.mul(at, stride))), number(length));
+      const Expr* none = outside_cell(part, one);
+      if (one.reached.ask) {
+        const Expr* read = k_.b.local(loop::splat(ctx_, none, static_cast<unsigned>(length / values_)));
+        k_.b.with_if(s_.both(asked(*part.side), exists), [&] { k_.b.assign(read, joined(loaded(part, index))); });
+        for (unsigned c = 0; c < length / values_; ++c) cells.push_back(length == values_ ? read : of(read, c));
+        return;
+      }
+      for (const Expr* cell : loaded(part, index)) cells.push_back(exists ? ctx_.select(exists, cell, none) : cell);
+    });
+    return cells;
+  }
+
+  const Expr* joined(std::vector<const Expr*> cells) { return cells.size() == 1 ? cells[0] : loop::widen(ctx_, std::move(cells)); }
+
+  // A run of codes in memory, as cells.
+  std::vector<const Expr*> loaded(const Part& part, const Expr* index) {
+    const nest::Operand& o = part.side->factor;
+    std::vector<const Expr*> fours, cells;
+    for (int64_t k = 0; k < part.runs.length; k += values_)
+      fours.push_back(k_.b.let(loop::vec_load(ctx_, o.load->array, {o.load->type.dtype, static_cast<uint16_t>(values_)}, ctx_.add(index, number(k)))));
+    for (const Expr* four : fours) cells.push_back(flipped(part, cell([&](int64_t k) { return of(four, static_cast<unsigned>(k % values_)); }, 0)));
+    return cells;
+  }
+
+  const Expr* flipped(const Part& part, const Expr* cell) {
+    return part.codes.flipped ? k_.b.let(ctx_.binary(Op::BitXor, cell, ctx_.integer(kFirstBits, DType::U32))) : cell;
+  }
+  // Four codes that do not count.
+  const Expr* outside_cell(const Part& part, const Brought& one) {
+    const Expr* code = one.reached.outside;
+    return code ? flipped(part, cell([&](int64_t) { return code; }, 0)) : ctx_.integer(0, DType::U32);
   }
 
   const Expr* load(const Part& part, const Brought& one, const Expr* first) {
@@ -231,9 +314,11 @@ class ProductMma final : public ProductStage {
 
   const Expr* cell(const std::function<const Expr*(int64_t)>& value, int64_t c) {
     if (factors_ == DType::F32) return ctx_.convert(Op::Bitcast, {DType::U32, 1}, value(c));
-    const auto bits = [&](const Expr* v) { return ctx_.cast(DType::U32, ctx_.convert(Op::Bitcast, {DType::U16, 1}, v)); };
-    const Expr *low = bits(value(2 * c)), *high = bits(value(2 * c + 1));
-    return ctx_.binary(Op::BitOr, low, ctx_.binary(Op::Shl, high, ctx_.integer(16, DType::U32)));
+    const auto bits = [&](const Expr* v) { return ctx_.cast(DType::U32, ctx_.convert(Op::Bitcast, {of_codes() ? DType::U8 : DType::U16, 1}, v)); };
+    const Expr* all = bits(value(values_ * c));
+    for (int64_t k = 1; k < values_; ++k)
+      all = ctx_.binary(Op::BitOr, all, ctx_.binary(Op::Shl, bits(value(values_ * c + k)), ctx_.integer(k * (32 / values_), DType::U32)));
+    return k_.b.let(all);
   }
 
   // The chunk of this lane in the row `row` of its warp's.
@@ -268,7 +353,7 @@ class ProductMma final : public ProductStage {
         const auto add = [&](const Expr* a, const Expr* Halves::*half) {
           if (!a) return;
           for (size_t n = 0; n < b.size(); ++n)
-            if (const Expr* c = b[n].*half) sums[n] = k_.b.mma(factors_, sums[n], a, loop::widen(ctx_, {of(c, 2 * step), of(c, 2 * step + 1)}));
+            if (const Expr* c = b[n].*half) sums[n] = product(sums[n], a, loop::widen(ctx_, {of(c, 2 * step), of(c, 2 * step + 1)}));
         };
         add(low, &Halves::high);
         add(high, &Halves::low);
@@ -280,6 +365,10 @@ class ProductMma final : public ProductStage {
         k_.b.assign(sum, factors_ == DType::F32 ? loop::vec_binary(ctx_, Op::Add, sum, piece) : piece);
       }
     }
+  }
+
+  const Expr* product(const Expr* sums, const Expr* a, const Expr* b) {
+    return of_codes() ? k_.b.mma(rows_.codes.type, sums, a, b, columns_.codes.type) : k_.b.mma(factors_, sums, a, b);
   }
 
   const Expr* of(const Expr* v, unsigned lane) { return loop::extract(ctx_, v, lane); }
@@ -307,7 +396,7 @@ class ProductMma final : public ProductStage {
         const Expr* warp = ctx_.mul(ctx_.floordiv(stored, number(kMmaRows)), number(rows_.of_warp));
         at_point(rows_, ctx_.add(ctx_.add(warp, number(m * kMmaRows)), ctx_.floormod(stored, number(kMmaRows))), [&] {
           const Expr* bits = loop::vec_load(ctx_, memory_, {DType::U32, 1}, ctx_.add(ctx_.mul(stored, number(width)), column));
-          finish(k_.b.let(ctx_.convert(Op::Bitcast, {DType::F32, 1}, bits)));
+          finish(k_.b.let(ctx_.convert(Op::Bitcast, {p_.sum(), 1}, bits)));
         });
       });
     });
@@ -337,7 +426,7 @@ double mma_cost(const targets::DeviceRow& machine, const ProductSize& size, int6
 }  // namespace
 
 std::string mma_instruction(const Job& job, const DeviceProduct& p, const ProductSize& size) {
-  if (!job.target.has_mma || p.sum() != DType::F32) return {};
+  if (!job.target.has_mma || (p.sum() != DType::F32 && !is_product_of_codes(p))) return {};
   if (size.rows < kLeastMmaSide || size.columns < kLeastMmaSide || size.depth < kLeastMmaDepth) return {};
   return "mma." + std::string(name_of(factors_of(p)));
 }

@@ -147,12 +147,11 @@ void ProductStage::over_outer(const std::function<void()>& body, size_t level) {
 
 ProductStage::Reached ProductStage::reach(const Side& side) {
   Reached at;
+  if (side.outside) at.outside = k_.b.let(s_.value(side.outside));
   const auto knows_depth = [&](const Expr* e) { return knows_any(s_.facts, e, p_.depth); };
   if (!side.terms.empty()) {
-    const Expr* all = ctx_.boolean(true);
-    for (const Expr* term : side.terms) all = ctx_.binary(Op::And, all, term);
-    at.ask = knows_depth(all);
-    if (!at.ask) at.guard = k_.b.let(s_.value(all));
+    at.ask = std::any_of(side.terms.begin(), side.terms.end(), knows_depth);
+    if (!at.ask) at.guard = asked(side);
   }
   const nest::Operand& o = side.factor;
   if (p_.depth.size() != 1 || !o.is_plain() || (at.ask && s_.facts.needs_guard(o.load))) return at;
@@ -162,6 +161,12 @@ ProductStage::Reached ProductStage::reach(const Side& side) {
   at.stride = k_.b.let(s_.value(linear->coefficients[0]));
   at.base = k_.b.let(s_.value(linear->rest));
   return at;
+}
+
+const Expr* ProductStage::asked(const Side& side) {
+  const Expr* all = ctx_.boolean(true);
+  for (const Expr* term : side.terms) all = ctx_.binary(Op::And, all, term);
+  return k_.b.let(s_.value(all));
 }
 
 const Expr* ProductStage::element(const Side& side, const Reached& at, const Expr* k, const Expr* exists) {
@@ -175,11 +180,7 @@ const Expr* ProductStage::element(const Side& side, const Reached& at, const Exp
       const std::vector<const Expr*> index = k_.decoded(k, extents);
       for (size_t d = 0; d < p_.depth.size(); ++d) s_.bind(p_.depth[d], index[d]);
     }
-    if (at.ask) {
-      const Expr* all = ctx_.boolean(true);
-      for (const Expr* term : side.terms) all = ctx_.binary(Op::And, all, term);
-      guard = k_.b.let(s_.value(all));
-    }
+    if (at.ask) guard = asked(side);
     const nest::Operand& o = side.factor;
     if (at.base) {
       const Expr* mask = o.load->access == Access::Clamped ? nullptr : guard;
@@ -187,7 +188,8 @@ const Expr* ProductStage::element(const Side& side, const Reached& at, const Exp
     }
     value = s_.value(o.factor, guard);
     const Expr* counts = s_.both(guard, exists);
-    value = k_.b.let(counts ? ctx_.select(counts, value, value->type.dtype == p_.sum() ? zero() : ctx_.number(0, value->type.dtype)) : value);
+    const Expr* none = at.outside ? at.outside : value->type.dtype == p_.sum() ? zero() : ctx_.number(0, value->type.dtype);
+    value = k_.b.let(counts ? ctx_.select(counts, value, none) : value);
   });
   return value;
 }

@@ -17,7 +17,8 @@ struct DeviceProduct {
     nest::Operand factor;
     std::vector<const ir::Dim*> dims;       // that the other factor does not know, as they lie in the result
     const ir::Expr* points = nullptr;       // of all of them
-    std::vector<const ir::Expr*> terms;     // conditions under which its elements count; others are zero
+    std::vector<const ir::Expr*> terms;     // conditions under which its elements count
+    const ir::Expr* outside = nullptr;      // what others are, in the type of the load; null: zero
   };
   const ir::Expr* fold = nullptr;
   Side rows, columns;
@@ -55,6 +56,7 @@ class ProductStage : public Stage {
   struct Reached {
     const ir::Expr *base = nullptr, *stride = nullptr;
     const ir::Expr* guard = nullptr;   // whether elements count; null: they do, or each has to be asked
+    const ir::Expr* outside = nullptr;  // what others are; null: zero
     bool ask = false;
   };
 
@@ -69,7 +71,9 @@ class ProductStage : public Stage {
   void over_outer(const std::function<void()>& body, size_t level = 0);
   // What holds for all elements of the side's point, once the outer folded dims are bound.
   Reached reach(const Side& side);
-  // The element at `k` of the depth; zero unless `exists` (null: it does).
+  // Whether the elements count at the point of the depth that is bound; null: they do.
+  const ir::Expr* asked(const Side& side);
+  // The element at `k` of the depth; what those are that do not count unless `exists` (null: it does).
   const ir::Expr* element(const Side& side, const Reached& at, const ir::Expr* k, const ir::Expr* exists);
   // sum + a*b; of vectors, lane by lane.
   const ir::Expr* multiply_add(const ir::Expr* sum, const ir::Expr* a, const ir::Expr* b);

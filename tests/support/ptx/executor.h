@@ -141,6 +141,8 @@ class Executor final : public lanes::Program {
   }
   void multiply(lanes::Block& block, const Step& s, uint32_t pc, uint32_t first) {
     const auto& operands = s.in->operands;
+    const auto& parts = s.in->op->parts;
+    if (parts.back() == "s32") return multiply_codes(block, s, pc, first, parts[parts.size() - 3] == "s8", parts[parts.size() - 2] == "s8");
     std::array<MmaLane, 32> warp;
     for (uint32_t k = 0; k < 32; ++k) {
       const std::span<uint64_t> regs = block.registers(first + k);
@@ -148,9 +150,25 @@ class Executor final : public lanes::Program {
       for (size_t r = 0; r < 2; ++r) warp[k].b[r] = uint32_t(regs[operands[8 + r].number]);
       for (size_t r = 0; r < 4; ++r) warp[k].c[r] = as_f32(regs[operands[10 + r].number]);
     }
-    mma(s.in->op->parts[s.in->op->parts.size() - 2], warp);
+    mma(parts[parts.size() - 2], warp);
     for (uint32_t k = 0; k < 32; ++k) {
       for (size_t r = 0; r < 4; ++r) block.registers(first + k)[operands[r].number] = bits_of(warp[k].c[r]);
+      block.resume(first + k, pc + 1);
+    }
+  }
+
+  void multiply_codes(lanes::Block& block, const Step& s, uint32_t pc, uint32_t first, bool a_signed, bool b_signed) {
+    const auto& operands = s.in->operands;
+    std::array<MmaCodes, 32> warp;
+    for (uint32_t k = 0; k < 32; ++k) {
+      const std::span<uint64_t> regs = block.registers(first + k);
+      for (size_t r = 0; r < 4; ++r) warp[k].a[r] = uint32_t(regs[operands[4 + r].number]);
+      for (size_t r = 0; r < 2; ++r) warp[k].b[r] = uint32_t(regs[operands[8 + r].number]);
+      for (size_t r = 0; r < 4; ++r) warp[k].c[r] = uint32_t(regs[operands[10 + r].number]);
+    }
+    mma_codes(a_signed, b_signed, warp);
+    for (uint32_t k = 0; k < 32; ++k) {
+      for (size_t r = 0; r < 4; ++r) block.registers(first + k)[operands[r].number] = warp[k].c[r];
       block.resume(first + k, pc + 1);
     }
   }

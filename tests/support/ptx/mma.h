@@ -1,5 +1,5 @@
 // mma.sync: what 32 lanes of a warp multiply together. Which element of a matrix a lane has in which register is written from the tables of
-// the manual of PTX ("Matrix fragments for mma.m16n8k8", "... for mma.m16n8k16"), element by element, and from nothing of ours.
+// the manual of PTX ("Matrix fragments for mma.m16n8k8", "... for mma.m16n8k16", "... for mma.m16n8k32"), element by element, and from nothing of ours.
 #pragma once
 
 #include <array>
@@ -55,6 +55,36 @@ inline void mma(std::string_view type, std::span<MmaLane, 32> lanes) {
       double sum = lanes[size_t(lane)].c[size_t(i)];
       for (int k = 0; k < depth; ++k) sum += a[row][k] * b[k][column];
       lanes[size_t(lane)].c[size_t(i)] = float(sum);
+    }
+}
+
+// Registers of a lane, of integers.
+struct MmaCodes {
+  std::array<uint32_t, 4> a{};
+  std::array<uint32_t, 2> b{};
+  std::array<uint32_t, 4> c{};
+};
+
+// mma.m16n8k32 of u8 and s8, four in each register, the first in the lowest bits. Sums are modulo 2^32, as they are without .satfinite.
+inline void mma_codes(bool a_signed, bool b_signed, std::span<MmaCodes, 32> lanes) {
+  uint32_t a[16][32] = {}, b[32][8] = {};
+  const auto code = [](uint32_t bits, int i, bool is_signed) {
+    const auto byte = uint8_t(bits >> 8 * (i % 4));
+    return is_signed ? uint32_t(int32_t(int8_t(byte))) : uint32_t(byte);
+  };
+  for (int lane = 0; lane < 32; ++lane) {
+    const int group = lane >> 2, in_group = lane % 4;
+    for (int i = 0; i < 16; ++i) {
+      const int row = i < 4 || (i >= 8 && i < 12) ? group : group + 8;
+      const int column = i < 8 ? in_group * 4 + (i & 3) : in_group * 4 + (i & 3) + 16;
+      a[row][column] = code(lanes[size_t(lane)].a[size_t(i / 4)], i, a_signed);
+    }
+    for (int i = 0; i < 8; ++i) b[i < 4 ? in_group * 4 + (i & 3) : in_group * 4 + (i & 3) + 16][group] = code(lanes[size_t(lane)].b[size_t(i / 4)], i, b_signed);
+  }
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < 4; ++i) {
+      const int row = i < 2 ? lane >> 2 : (lane >> 2) + 8, column = lane % 4 * 2 + (i & 1);
+      for (int k = 0; k < 32; ++k) lanes[size_t(lane)].c[size_t(i)] += a[row][k] * b[k][column];
     }
 }
 

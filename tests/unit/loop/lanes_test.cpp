@@ -197,7 +197,7 @@ TEST_CASE("lanes of a warp multiply a tile whose cells they hold together") {
   };
   CHECK(refused(warp("")) == "");
   CHECK(refused(warp("", 16)).find("by a block of 16 lanes") != std::string::npos);
-  CHECK(refused(warp("", 32, "i8")).find("another type") != std::string::npos);
+  CHECK(refused(warp("", 32, "f64")).find("another type") != std::string::npos);
   ir::Context ctx, other;
   const loop::Kernel k = parsed(ctx, warp(""));
   const std::string printed = loop::to_string(k);
@@ -219,4 +219,48 @@ TEST_CASE("lanes of a warp multiply a tile whose cells they hold together") {
   for (size_t lane = 0; lane < 32; ++lane)
     for (size_t i = 0; i < 4; ++i) equal = equal && y[4 * lane + i] == 1 + float(lane / 4 + i / 2 * 8) + float(2 * (lane % 4) + i % 2) / 4;
   CHECK(equal);
+}
+
+TEST_CASE("lanes of a warp multiply tiles of codes of any signs, and sums wrap") {
+  const auto warp = [](const std::string& types, const char* sums = "i32") {
+    return std::string("kernel \"k\" tiles 1 block 32 range %0 %1 {\n  param \"a\" u32 array 0\n  param \"b\" u32 array 1\n  param \"y\" ") + sums + " out array 2\n" +
+           "  for %2 = %0 .. %1 step 1 {\n    lanes %3 = 0 .. 32 step 1 {\n      mma %5." + sums + "x4 = " + types + " (load." + sums + "x4 2 (mul %3 4)) (load.u32x4 0 (mul %3 4)) (load.u32x2 1 (mul %3 2))\n" +
+           "      store 2 [(mul %3 4)] %5\n    }\n  }\n}\n";
+  };
+  CHECK(refused(warp("u8 i8")) == "");
+  CHECK(refused(warp("u8 f32")).find("do not fit together") != std::string::npos);
+  CHECK(refused(warp("u8 i8", "f32")).find("four sums") != std::string::npos);
+  CHECK(refused(warp("f16")).find("four sums") != std::string::npos);
+  for (const bool a_signed : {false, true})
+    for (const bool b_signed : {false, true}) {
+      ir::Context ctx, other;
+      const loop::Kernel k = parsed(ctx, warp(std::string(a_signed ? "i8 " : "u8 ") + (b_signed ? "i8" : "u8")));
+      const std::string printed = loop::to_string(k);
+      CHECK(loop::to_string(parsed(other, printed)) == printed);
+      // Bytes by element: a is 16 rows of 32, b eight columns of 32.
+      const auto a_at = [](size_t r, size_t c) { return static_cast<uint8_t>(37 * r + 11 * c + 5); };
+      const auto b_at = [](size_t n, size_t c) { return static_cast<uint8_t>(53 * n + 29 * c + 91); };
+      const auto number = [](uint8_t byte, bool is_signed) { return is_signed ? int64_t{static_cast<int8_t>(byte)} : int64_t{byte}; };
+      const auto cell = [](const auto& at, size_t row, size_t c) { return at(row, 4 * c) | uint32_t{at(row, 4 * c + 1)} << 8 | uint32_t{at(row, 4 * c + 2)} << 16 | uint32_t{at(row, 4 * c + 3)} << 24; };
+      std::vector<uint32_t> a(128), b(64);
+      std::vector<int32_t> y(128, std::numeric_limits<int32_t>::max() - 1000);
+      for (size_t lane = 0; lane < 32; ++lane) {
+        const size_t g = lane / 4, t = lane % 4;
+        for (size_t i = 0; i < 4; ++i) a[4 * lane + i] = cell(a_at, g + i % 2 * 8, t + i / 2 * 4);
+        for (size_t i = 0; i < 2; ++i) b[2 * lane + i] = cell(b_at, g, t + i * 4);
+      }
+      loop::Run run;
+      run.buffers = {std::as_writable_bytes(std::span(a)), std::as_writable_bytes(std::span(b)), std::as_writable_bytes(std::span(y))};
+      run.value = [](const ir::Sym*) { return std::nullopt; };
+      const auto result = loop::interpret(k, run);
+      CHECK((result.ok() ? "" : result.status().message) == "");
+      size_t equal = 0;
+      for (size_t lane = 0; lane < 32; ++lane)
+        for (size_t i = 0; i < 4; ++i) {
+          int64_t sum = std::numeric_limits<int32_t>::max() - 1000;
+          for (size_t c = 0; c < 32; ++c) sum += number(a_at(lane / 4 + i / 2 * 8, c), a_signed) * number(b_at(2 * (lane % 4) + i % 2, c), b_signed);
+          equal += y[4 * lane + i] == static_cast<int32_t>(static_cast<uint32_t>(sum));
+        }
+      CHECK(equal == 128);
+    }
 }

@@ -141,6 +141,10 @@ TEST_CASE("products of a warp take as many registers as their fragments, and all
   const std::string sums = "{%f0, %f1, %f2, %f3}", a = "{%r0, %r1, %r2, %r3}", b = "{%r0, %r1}";
   CHECK(taken(mma + sums + ", " + a + ", " + b + ", " + sums + ";\n"));
   CHECK(taken("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 " + sums + ", " + a + ", " + b + ", " + sums + ";\n"));
+  const std::string whole = "{%r0, %r1, %r2, %r3}";
+  for (const char* types : {"s8.s8", "s8.u8", "u8.s8", "u8.u8"})
+    CHECK(taken("mma.sync.aligned.m16n8k32.row.col.s32." + std::string(types) + ".s32 " + whole + ", " + a + ", " + b + ", " + whole + ";\n"));
+  CHECK(refusal(entry("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 " + sums + ", " + a + ", " + b + ", " + sums + ";\n")).find("other operands") != std::string::npos);
   CHECK(refusal(entry(mma + sums + ", " + b + ", " + b + ", " + sums + ";\n")).find("other operands") != std::string::npos);
   CHECK(refusal(entry(mma + sums + ", " + sums + ", " + b + ", " + sums + ";\n")).find("other operands") != std::string::npos);
   CHECK(refusal(entry("@%p1 " + mma + sums + ", " + a + ", " + b + ", " + sums + ";\n")).find("under a predicate") != std::string::npos);

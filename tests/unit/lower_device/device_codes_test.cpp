@@ -1,0 +1,192 @@
+// Products of codes of 8 bits on tensor cores: all signs, zero points, depths and layouts, the bits that the interpreter has, without races
+// and bank conflicts.
+#include "tests/support/nests/device_run.h"
+#include "tests/support/nests/nests.h"
+
+using namespace mlc;
+using ir::Expr;
+using ir::Join;
+using ir::Op;
+using test::NestMaker;
+
+namespace {
+
+const targets::Target& device(const char* name) {
+  const targets::Target* t = targets::find_target(name);
+  REQUIRE(t);
+  return *t;
+}
+
+// Codes of all values.
+std::vector<nest::Tensor> codes_for(const nest::Function& f, const test::Symbols& symbols) {
+  std::mt19937 rng(11);
+  std::vector<nest::Tensor> inputs;
+  for (const uint32_t a : f.inputs) {
+    inputs.push_back(test::random_tensor(rng, f.arrays[a].dtype, test::shape_of(f.arrays[a], symbols), 1 << 20));
+    if (bits_of(f.arrays[a].dtype) == 8)
+      for (std::byte& b : inputs.back().bytes) b = static_cast<std::byte>(rng());
+  }
+  return inputs;
+}
+
+// By the best schedule or another: bit for bit what the nest says, of the Loop interpreter and of the executor alike.
+void check_codes(ir::Context& ctx, const nest::Function& f, const test::Symbols& symbols = {}, const schedule::Schedule* how = nullptr) {
+  const targets::Target& target = device("cuda-sm80");
+  const std::vector<nest::Tensor> inputs = codes_for(f, symbols);
+  nest::InterpretOptions options;
+  options.symbols = symbols;
+  const auto want = nest::interpret(f, inputs, options);
+  REQUIRE_MESSAGE(want.ok(), (want.ok() ? "" : want.status().text()));
+  testing::lanes::Counts counts;
+  const test::Lowered interpreted = test::run_lowered(ctx, f, inputs, target, symbols, test::test_math, 1, how);
+  const test::Lowered executed = test::run_lowered(ctx, f, inputs, target, symbols, test::test_math, 1, how, test::on_executor(target, counts));
+  std::string schedules;
+  for (const std::string& one : interpreted.schedules) schedules += one;
+  CHECK_MESSAGE(schedules.find("instr mma.i8") != std::string::npos, schedules);
+  for (const test::Lowered* got : {&interpreted, &executed})
+    for (size_t k = 0; k < want->size(); ++k) CHECK_MESSAGE(got->outputs[k].bytes == (*want)[k].bytes, schedules);
+  CHECK(counts.conflicts == 0);
+}
+
+schedule::Schedule best(ir::Context& ctx, const nest::Function& f, const char* name = "cuda-sm80") {
+  const auto all = lower::candidates(ctx, f, f.body[0], device(name));
+  REQUIRE(all.ok());
+  return all->front();
+}
+
+const nest::Layout& in_groups(nest::Layout& layout) {
+  layout.pieces = {{1, 16, 0}, {0, 4, 0}, {1, 1, 16}, {0, 1, 4}};
+  return layout;
+}
+
+struct Product {
+  int64_t m = 40, k = 64, n = 40;
+  DType a = DType::U8, b = DType::I8;
+  bool panels = true, turned = false;  // weights in panels; stored column by column
+  int64_t zero = 0;                    // of b
+};
+
+// y[m, n] = sum a[m, k] * (b[k, n] - zero) + c[n]
+void product(NestMaker& maker, const Product& p, const Expr* M = nullptr, const Expr* K = nullptr, const Expr* N = nullptr) {
+  ir::Context& ctx = maker.ctx;
+  if (!M) M = maker.n(p.m);
+  if (!K) K = maker.n(p.k);
+  if (!N) N = maker.n(p.n);
+  const uint32_t a = maker.array("a", p.a, {M, K}), b = maker.array("b", p.b, {K, N}), c = maker.array("c", DType::I32, {N}), y = maker.output("y", DType::I32, {M, N});
+  if (p.panels) in_groups(maker.f.arrays[b].layout);
+  else if (p.turned) maker.f.arrays[b].layout = nest::permuted({1, 0});
+  const auto m = maker.dim("m", M), k = maker.dim("k", K), n = maker.dim("n", N);
+  const Expr* of_b = ctx.cast(DType::I32, maker.load(b, {maker.at(k), maker.at(n)}));
+  if (p.zero) of_b = ctx.binary(Op::Sub, of_b, ctx.integer(p.zero, DType::I32));
+  const Expr* sum = maker.fold(Join::Sum, {k}, ctx.binary(Op::Mul, ctx.cast(DType::I32, maker.load(a, {maker.at(m), maker.at(k)})), of_b));
+  maker.map({m, n}, y, {maker.at(m), maker.at(n)}, ctx.binary(Op::Add, sum, maker.load(c, {maker.at(n)})));
+}
+
+struct Image {
+  int64_t n = 1, h = 7, w = 6, c = 32, m = 40, k = 3, pad = 1, stride = 1;
+  DType a = DType::U8;
+  bool outside = true;         // what lies beyond the border is a code, not zero
+  bool channels_last = true;
+};
+
+// A convolution as `codes` leaves it: what lies beyond the border reads the zero point of the image.
+void image(NestMaker& maker, const Image& p) {
+  ir::Context& ctx = maker.ctx;
+  const auto number = [&](int64_t v) { return ctx.integer(v); };
+  const int64_t P = (p.h + 2 * p.pad - p.k) / p.stride + 1, Q = (p.w + 2 * p.pad - p.k) / p.stride + 1;
+  const uint32_t x = maker.array("x", p.a, {number(p.n), number(p.c), number(p.h), number(p.w)}), w = maker.array("w", DType::I8, {number(p.m), number(p.c), number(p.k), number(p.k)});
+  const uint32_t y = maker.output("y", DType::I32, {number(p.n), number(p.m), number(P), number(Q)});
+  if (p.channels_last) maker.f.arrays[x].layout = maker.f.arrays[y].layout = nest::permuted({0, 2, 3, 1});
+  maker.f.arrays[w].layout.pieces = {{2, 1, 0}, {3, 1, 0}, {0, 16, 0}, {1, 4, 0}, {0, 1, 16}, {1, 1, 4}};
+  const auto n = maker.dim("n", number(p.n)), m = maker.dim("m", number(p.m)), i = maker.dim("p", number(P)), j = maker.dim("q", number(Q)), c = maker.dim("c", number(p.c)), u = maker.dim("u", number(p.k)), v = maker.dim("v", number(p.k));
+  const auto place = [&](const ir::Dim* o, const ir::Dim* t) { return ctx.add(ctx.add(ctx.mul(maker.at(o), number(p.stride)), maker.at(t)), number(-p.pad)); };
+  const Expr *row = place(i, u), *column = place(j, v);
+  const Expr* inside = ctx.binary(Op::And, maker.within(row, number(p.h)), maker.within(column, number(p.w)));
+  const Expr *code = ctx.cast(DType::I32, maker.load(x, {maker.at(n), maker.at(c), row, column})), *where = p.pad ? inside : nullptr;
+  if (p.pad && p.outside) code = ctx.select(inside, code, ctx.integer(p.a == DType::U8 ? 137 : -9, DType::I32)), where = nullptr;
+  const Expr* weight = ctx.cast(DType::I32, maker.load(w, {maker.at(m), maker.at(c), maker.at(u), maker.at(v)}));
+  maker.map({n, m, i, j}, y, {maker.at(n), maker.at(m), maker.at(i), maker.at(j)}, maker.fold(Join::Sum, {c, u, v}, ctx.binary(Op::Mul, code, weight), where));
+}
+
+}  // namespace
+
+TEST_CASE("codes of any signs on tensor cores, of weights in panels, as rows and as columns") {
+  for (const DType a : {DType::U8, DType::I8})
+    for (const DType b : {DType::U8, DType::I8})
+      for (int form = 0; form < 3; ++form) {
+        CAPTURE(form);
+        ir::Context ctx;
+        NestMaker maker(ctx);
+        product(maker, {.a = a, .b = b, .panels = form == 0, .turned = form == 2});
+        check_codes(ctx, maker.f);
+      }
+}
+
+TEST_CASE("codes of odd depths and sides on tensor cores") {
+  for (const auto& [m, k, n] : {std::array<int64_t, 3>{32, 32, 32}, {33, 37, 40}, {70, 68, 65}, {64, 100, 130}, {41, 208, 50}, {35, 129, 33}})
+    for (int form = 0; form < 3; ++form) {
+      CAPTURE(k);
+      CAPTURE(form);
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      product(maker, {.m = m, .k = k, .n = n, .panels = form == 0, .turned = form == 2});
+      check_codes(ctx, maker.f);
+    }
+}
+
+TEST_CASE("codes less 128 are those of the other sign") {
+  for (const int64_t k : {64, 75}) {
+    ir::Context ctx;
+    NestMaker maker(ctx);
+    product(maker, {.k = k, .b = DType::U8, .panels = false, .zero = 128});
+    check_codes(ctx, maker.f);
+  }
+}
+
+TEST_CASE("every tile of warps of codes") {
+  for (const int64_t rows : {32, 64, 128})
+    for (const int64_t columns : {32, 64, 128}) {
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      product(maker, {.m = rows + 3, .k = 80, .n = columns + 5});
+      schedule::Schedule how = best(ctx, maker.f);
+      how.tile.rows = rows, how.tile.columns = columns, how.block = rows == 128 && columns == 128 ? 256 : 128;
+      check_codes(ctx, maker.f, {}, &how);
+    }
+}
+
+TEST_CASE("codes of extents that only the run knows, none and one among them") {
+  ir::Context ctx;
+  NestMaker maker(ctx);
+  const ir::Sym *m = ctx.declare_sym("m", 0, 10000), *k = ctx.declare_sym("k", 0, 10000), *n = ctx.declare_sym("n", 0, 10000);
+  product(maker, {.panels = false}, ctx.sym(m), ctx.sym(k), ctx.sym(n));
+  for (const auto& [a, b, c] : {std::array<int64_t, 3>{0, 5, 7}, {1, 1, 1}, {5, 0, 3}, {5, 16, 3}, {65, 70, 20}}) check_codes(ctx, maker.f, {{m, a}, {k, b}, {n, c}});
+}
+
+TEST_CASE("convolutions of codes on tensor cores, beyond whose border the zero point is read") {
+  for (const bool channels_last : {true, false})
+    for (int form = 0; form < 8; ++form) {
+      CAPTURE(form);
+      CAPTURE(channels_last);
+      Image p{.channels_last = channels_last};
+      if (form == 1) p.outside = false;
+      if (form == 2) p.c = 64, p.a = DType::I8;
+      if (form == 3) p.c = 20;
+      if (form == 4) p.c = 5, p.k = 5, p.pad = 2;
+      if (form == 5) p.c = 16, p.stride = 2, p.h = 13, p.w = 14;
+      if (form == 6) p.c = 96, p.k = 1, p.pad = 0;
+      if (form == 7) p.n = 2, p.c = 48, p.m = 33, p.outside = false, p.a = DType::I8;
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      image(maker, p);
+      check_codes(ctx, maker.f);
+    }
+}
+
+TEST_CASE("devices without such an instruction multiply codes by lanes") {
+  ir::Context ctx;
+  NestMaker maker(ctx);
+  product(maker, {});
+  for (const char* name : {"cuda-sm75", "vulkan-base", "vulkan-subgroup"}) CHECK(!schedule::is_mma(best(ctx, maker.f, name)));
+  for (const char* name : {"cuda-sm80", "cuda-sm90"}) CHECK(schedule::is_mma(best(ctx, maker.f, name)));
+}
