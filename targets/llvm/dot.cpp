@@ -142,6 +142,23 @@ llvm::Value* KernelEmitter::plain_dot(Value* acc, Value* a, Value* b, DType a_ty
   return acc;
 }
 
+// Four bytes of a vector, shifted to their places in a word: the vector as it is, which instructions for codes take. Null: it is something else.
+llvm::Value* KernelEmitter::word_of_bytes(const Expr& e) {
+  const Expr *bytes = nullptr, *rest = &e;
+  for (int64_t k = 3; k >= 0; --k) {
+    const Expr* byte = rest;
+    if (k > 0) {
+      if (rest->op != Op::BitOr || rest->type != ir::Type{DType::U32, 1} || rest->args[1]->op != Op::Shl || !rest->args[1]->args[1]->is_int(8 * k)) return nullptr;
+      byte = rest->args[1]->args[0], rest = rest->args[0];
+    }
+    if (byte->op != Op::Cast || byte->args[0]->type.dtype != DType::U8) return nullptr;
+    byte = byte->args[0]->op == Op::Bitcast ? byte->args[0]->args[0] : byte->args[0];
+    if (byte->op != Op::Extract || byte->i != k || byte->args[0]->type.lanes != 4 || bits_of(byte->type.dtype) != 8 || (bytes && bytes != byte->args[0])) return nullptr;
+    bytes = byte->args[0];
+  }
+  return cache_.count(bytes) ? b_.CreateBitCast(value_of(bytes), b_.getInt32Ty()) : nullptr;
+}
+
 void KernelEmitter::mma(const loop::Stmt& s) {
   if (!can_.target->has_mma) return fail("a product of tiles, which this target does not have");
   Value *sums = eval(s.value), *a = sums ? eval(s.index[0]) : nullptr, *b = a ? eval(s.index[1]) : nullptr;

@@ -175,9 +175,13 @@ llvm::Value* KernelEmitter::node(const Expr& e) {
       Value* v = codes(flipped_coding_of(e));
       return v ? v : binary(e, arg(e, 0), arg(e, 1));
     }
+    case Op::BitOr: {
+      Value* v = word_of_bytes(e);
+      return v ? v : binary(e, arg(e, 0), arg(e, 1));
+    }
     case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv:
     case Op::TruncMod: case Op::Min: case Op::Max: case Op::Pow: case Op::And: case Op::Or: case Op::BitAnd:
-    case Op::BitOr: case Op::Shl: case Op::Shr: case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne:
+    case Op::Shl: case Op::Shr: case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne:
       return binary(e, arg(e, 0), arg(e, 1));
     case Op::Select: return b_.CreateSelect(arg(e, 0), arg(e, 1), arg(e, 2));
     case Op::Fma: {

@@ -350,6 +350,12 @@ llvm::Value* KernelEmitter::to_memory(Value* v, ir::Type type) {
   return v;
 }
 
+// Whether four bytes of PTX are one load: of the word that they are, which is taken apart by shifts.
+bool KernelEmitter::is_word_of_bytes(const Expr& e) const {
+  const bool is_ours = e.array < kernel_->params.size() && kernel_->lanes > 0 && is_ptx(*can_.target);
+  return is_ours && e.type.lanes == 4 && bytes_of(e.type.dtype) == 1 && e.args[0]->type.lanes == 1 && power_dividing(e.args[0], 4) == 4;
+}
+
 llvm::Value* KernelEmitter::load(const Expr& e) {
   if (e.array >= buffers_.size() || e.args.empty()) return fail("loads from an unknown buffer"), nullptr;
   Value* index = arg(e, 0);
@@ -362,6 +368,10 @@ llvm::Value* KernelEmitter::load(const Expr& e) {
     if (!mask) mask = b_.getAllOnesMask(llvm::ElementCount::getFixed(e.type.lanes));
     return from_memory(annotate(b_.CreateMaskedGather(type, pointer, align, mask, llvm::Constant::getNullValue(type)),
                                 e.array), e.type);
+  }
+  if (!mask && is_word_of_bytes(e)) {
+    Value* word = annotate(b_.CreateAlignedLoad(b_.getInt32Ty(), pointer, llvm::Align(power_dividing(e.args[0], kMostAligned))), e.array);
+    return from_memory(b_.CreateBitCast(word, type), e.type);
   }
   if (!mask) return from_memory(annotate(b_.CreateAlignedLoad(type, pointer, align), e.array), e.type);
   if (mask->getType()->isVectorTy())

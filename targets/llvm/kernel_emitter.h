@@ -93,6 +93,7 @@ class KernelEmitter {
   static constexpr uint64_t kMostAligned = 16;  // bytes
   uint64_t power_dividing(const Expr* index, uint64_t most, int depth = 8) const;
   llvm::Align alignment(uint32_t array, ir::Type type, const ir::Expr* index) const;
+  bool is_word_of_bytes(const Expr& e) const;
   Value* load(const Expr& e);
   Value* from_memory(Value* loaded, ir::Type type);
   Value* to_memory(Value* value, ir::Type type);
@@ -176,6 +177,7 @@ class KernelEmitter {
   Value* wide_codes(const Coding& c, bool to_bytes);
   Value* codes(const std::optional<Coding>& c);
   Value* codes_as_f32(const Expr& e);
+  Value* word_of_bytes(const Expr& e);
 
   // Small floats.
   Value* to_f32(Value* bits, DType from);    // identity for f32

@@ -242,13 +242,18 @@ class ProductMma final : public ProductStage {
     const int64_t length = runs.length;
     std::vector<const Expr*> cells;
     with_brought(part, one, [&] {
-      const Expr* at = ctx_.add(ctx_.floordiv(first, number(length)), ctx_.add(ctx_.mul(one.chunk, number(kCellsOfChunk * values_ / length)), number(r)));
-      const Expr *end = ctx_.floordiv(p_.depth_points, number(length)), *exists = nullptr;
-      at = k_.b.let(at);
-      if (ir::divisor_of(p_.depth_points) % how_.tile.depth != 0) {
+      // Chunks that are whole exist or not, all runs of them alike.
+      const int64_t values = kCellsOfChunk * values_, runs_of_chunk = values / length, known = ir::divisor_of(p_.depth_points);
+      const bool whole = known % values == 0;
+      const auto in_chunk = [&](const Expr* chunk) { return ctx_.add(ctx_.mul(chunk, number(runs_of_chunk)), number(r)); };
+      const Expr *at = k_.b.let(ctx_.add(ctx_.floordiv(first, number(values)), one.chunk)), *exists = nullptr;
+      if (!whole) at = k_.b.let(in_chunk(at));
+      if (known % how_.tile.depth != 0) {
+        const Expr* end = ctx_.floordiv(p_.depth_points, number(whole ? values : length));
         exists = k_.b.let(ctx_.binary(Op::Lt, at, end));
         at = k_.b.let(ctx_.min(at, ctx_.sub(end, number(1))));
       }
+      if (whole) at = k_.b.let(in_chunk(at));
       const Expr *base = one.reached.base, *stride = one.reached.stride;
       if (p_.depth.size() > 1) {
         std::vector<const Expr*> extents;

@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "packager/ir/typical.h"
-#include "packager/lower/device/device_product.h"
+#include "packager/lower/device/device_codes.h"
+#include "packager/lower/device/device_mma.h"
 
 namespace mlc::lower {
 
@@ -17,6 +18,7 @@ constexpr int64_t kMostFoldParts = 32;
 constexpr double kMostLeft = 0.75;         // of the time, or a launch more is not worth it
 constexpr double kAsGood = 1.15;           // fewer parts that take so much longer at most write and read less
 constexpr int64_t kPartMultiple = 16;      // steps, whole pieces of tiles
+constexpr int64_t kCodesOfStep = 4;        // where tensor cores multiply codes
 constexpr double kLeastOfTiles = 64, kLeastOfSlices = 128;  // steps of a part
 constexpr double kLeastWeights = 8192;     // steps times columns: below, one kernel does for all numbers of rows
 constexpr int64_t kSomePoints = 256;       // of a sentence
@@ -60,7 +62,9 @@ FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& 
     if (d->extent->is_const() && !facts.depends(p.fold->fold->where, d) && (!longest || d->extent->i > longest->extent->i)) longest = d;
   if (!longest) return {};
   const targets::DeviceRow& machine = job.device();
-  const ProductSize whole = product_size(nest, p);
+  ProductSize whole = product_size(nest, p);
+  const int64_t codes = is_product_of_codes(p) && !mma_instruction(job, p, whole).empty() ? kCodesOfStep : 1;
+  whole.depth /= static_cast<double>(codes);
   const bool slices = is_slices(nest, p);
   const double alone = cycles(machine, whole, slices);
   std::vector<std::pair<int64_t, double>> all;
@@ -69,7 +73,7 @@ FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& 
     ProductSize one = whole;
     one.depth /= static_cast<double>(parts);
     one.batch *= static_cast<double>(parts);
-    if (longest->extent->i % (parts * kPartMultiple) != 0 || one.depth < (slices ? kLeastOfSlices : kLeastOfTiles)) continue;
+    if (longest->extent->i % (parts * kPartMultiple * codes) != 0 || one.depth < (slices ? kLeastOfSlices : kLeastOfTiles)) continue;
     all.emplace_back(parts, cycles(machine, one, slices) + cycles_of_adding(machine, whole, parts));
     least = std::min(least, all.back().second);
   }

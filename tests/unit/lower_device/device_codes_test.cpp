@@ -1,5 +1,10 @@
 // Products of codes of 8 bits on tensor cores: all signs, zero points, depths and layouts, the bits that the interpreter has, without races
 // and bank conflicts.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
 #include "tests/support/nests/device_run.h"
 #include "tests/support/nests/nests.h"
 
@@ -189,4 +194,91 @@ TEST_CASE("devices without such an instruction multiply codes by lanes") {
   product(maker, {});
   for (const char* name : {"cuda-sm75", "vulkan-base", "vulkan-subgroup"}) CHECK(!schedule::is_mma(best(ctx, maker.f, name)));
   for (const char* name : {"cuda-sm80", "cuda-sm90"}) CHECK(schedule::is_mma(best(ctx, maker.f, name)));
+}
+
+namespace {
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return std::string((std::istreambuf_iterator<char>(file)), {});
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += what.size()) ++n;
+  return n;
+}
+
+// The innermost loop of assembled code that holds `what`, as text: from the last label in front of it that a branch behind it goes to.
+std::string loop_with(const std::string& sass, const std::string& what) {
+  const size_t first = sass.find(what);
+  if (first == sass.npos) return {};
+  for (size_t label = sass.rfind("\n.L_", first); label != sass.npos && label > 0; label = sass.rfind("\n.L_", label - 1)) {
+    const std::string name = sass.substr(label + 1, sass.find(':', label) - label - 1);
+    const size_t back = sass.find("BRA `(" + name + ")", first);
+    if (back != sass.npos) return sass.substr(label, back - label);
+  }
+  return {};
+}
+
+struct Assembled {
+  std::string said, loop;  // by ptxas; the loop of the products
+  double per_product = 0;  // instructions of a lane in the loop, over products of codes there
+};
+
+// `products`: of a lane in one turn of the loop.
+Assembled assembled(ir::Context& ctx, const nest::Function& f, const char* name, const schedule::Schedule& how, const std::string& what, double products, const std::filesystem::path& folder) {
+  auto kernels = lower::lower(ctx, f, f.body[0], device(name), test::test_math, &how);
+  REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
+  const auto module = targets::emit_module(device(name), *kernels);
+  REQUIRE_MESSAGE(module.ok(), (module.ok() ? "" : module.status().text()));
+  const auto decoded = gpu::decode(module->bytes);
+  REQUIRE(decoded.ok());
+  const std::vector<std::byte>& text = decoded->images[0].bytes;
+  std::ofstream(folder / "tile.ptx", std::ios::binary).write(reinterpret_cast<const char*>(text.data()), std::streamsize(text.size() - 1));
+  const std::string architecture = std::string(name).substr(std::string(name).size() - 2), at = (folder / "").string();
+  CHECK(std::system(("ptxas -v -arch=sm_" + architecture + " -o " + at + "tile.cubin " + at + "tile.ptx >" + at + "log 2>&1").c_str()) == 0);
+  CHECK(std::system(("nvdisasm " + at + "tile.cubin >" + at + "sass 2>&1").c_str()) == 0);
+  Assembled out{text_of(folder / "log"), loop_with(text_of(folder / "sass"), what)};
+  out.per_product = static_cast<double>(count(out.loop, " ;\n")) / products;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("the assembler keeps products of codes in registers, and their loop is loads of whole chunks and IMMA") {
+  const auto has = [](const char* tool) { return std::system((std::string(tool) + " --version >/dev/null 2>&1").c_str()) == 0; };
+  if (!has("ptxas") || !has("nvdisasm")) {
+    MESSAGE("skipped: 1 test, no ptxas or nvdisasm here");
+    return;
+  }
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("mlc-codes-" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  for (const char* name : {"cuda-sm80", "cuda-sm90"})
+    for (const bool is_image : {false, true}) {
+      CAPTURE(is_image);
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      if (is_image) image(maker, {.h = 56, .w = 56, .c = 64, .m = 64});
+      else product(maker, {.m = 12800, .k = 768, .n = 768});  // of fewer rows the fold is cut into parts
+      const schedule::Schedule first = best(ctx, maker.f, name);
+      schedule::Schedule lanes = first;
+      lanes.tile = {64, 64, 16, 16, false}, lanes.block = 64, lanes.instruction = "mul.i32";
+      const auto products_of = [](const schedule::Schedule& s, int64_t depth) { return static_cast<double>(s.tile.rows * s.tile.columns * depth) / s.block; };
+      const Assembled before = assembled(ctx, maker.f, name, lanes, "BAR.SYNC", products_of(lanes, lanes.tile.depth), folder);
+      for (const int64_t side : {32, 64, 128}) {
+        schedule::Schedule how = first;
+        how.tile.rows = how.tile.columns = side, how.block = side == 128 ? 256 : 128;
+        const Assembled after = assembled(ctx, maker.f, name, how, "IMMA", products_of(how, 64), folder);
+        CHECK_MESSAGE(after.said.find(" 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads") != std::string::npos, after.said);
+        CHECK(count(after.loop, "IMMA.16832") == static_cast<size_t>(side * side / 128 * 2 / (how.block / 32)));
+        const auto chunks = static_cast<size_t>(side * 4 / how.block);  // that a lane brings, of rows and of columns
+        CHECK(count(after.loop, "LDG.E.128") == chunks);
+        CHECK(count(after.loop, "LDG") == chunks + 4 * chunks);
+        MESSAGE(std::string(name) << std::string(is_image ? " convolution " : " product ") << side << ": " << count(after.loop, " ;\n") << " instructions, " << count(after.loop, "IMMA") << " IMMA, " << after.per_product
+                                  << " of a lane for each product; by lanes that multiply: " << before.per_product << "; "
+                                  << after.said.substr(after.said.find("Used "), 17));
+      }
+    }
+  std::filesystem::remove_all(folder);
 }
