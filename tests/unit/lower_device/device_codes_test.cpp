@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/nests/any_schedule.h"
 #include "tests/support/nests/device_run.h"
 #include "tests/support/nests/nests.h"
 
@@ -186,6 +187,17 @@ TEST_CASE("convolutions of codes on tensor cores, beyond whose border the zero p
       image(maker, p);
       check_codes(ctx, maker.f);
     }
+}
+
+TEST_CASE("legal schedules of products of codes are right to the last bit") {
+  const auto counts = test::check_many(31, true, {"vulkan-base", "cuda-sm75", "cuda-sm80", "cuda-sm90"}, [](NestMaker& m, std::mt19937& rng, const test::Extents& extent) {
+    const bool panels = rng() % 2;
+    const Product p{.a = rng() % 2 ? DType::U8 : DType::I8, .panels = panels, .turned = !panels && rng() % 2};
+    product(m, p, extent(test::one_of<int64_t>(rng, {33, 70})), panels ? m.n(test::one_of<int64_t>(rng, {36, 75, 128})) : extent(test::one_of<int64_t>(rng, {36, 75, 128})),
+            panels ? m.n(test::one_of<int64_t>(rng, {40, 66})) : extent(test::one_of<int64_t>(rng, {40, 66})));
+  });
+  CHECK(counts.altered > 24);
+  CHECK(counts.refused > 24);
 }
 
 TEST_CASE("devices without such an instruction multiply codes by lanes") {
