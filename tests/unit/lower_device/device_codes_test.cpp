@@ -294,3 +294,20 @@ TEST_CASE("the assembler keeps products of codes in registers, and their loop is
     }
   std::filesystem::remove_all(folder);
 }
+
+TEST_CASE("codes are loaded sixteen or four at once") {
+  ir::Context ctx;
+  NestMaker maker(ctx);
+  product(maker, {.m = 40, .k = 128, .n = 48});
+  const schedule::Schedule how = best(ctx, maker.f);
+  auto kernels = lower::lower(ctx, maker.f, maker.f.body[0], device("cuda-sm80"), test::test_math, &how);
+  REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
+  const auto module = targets::emit_module(device("cuda-sm80"), *kernels);
+  REQUIRE(module.ok());
+  const auto decoded = gpu::decode(module->bytes);
+  REQUIRE(decoded.ok());
+  const std::vector<std::byte>& bytes = decoded->images[0].bytes;
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  CHECK(count(text, "ld.global.nc.v4.u32") == static_cast<size_t>(2 * how.tile.rows * 4 / how.block));  // in front of the loop and in it
+  CHECK(count(text, "ld.global.nc.u8") == 0);
+}
