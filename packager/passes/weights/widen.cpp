@@ -12,14 +12,13 @@
 #include "packager/nest/text/names.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
+#include "targets/machines.h"
 
 namespace mlc::passes {
 
 namespace {
 
 using ir::Op;
-
-constexpr double kManyRows = 64;
 
 class Widening {
  public:
@@ -48,7 +47,7 @@ class Widening {
     double rows = 1;
     for (const ir::Dim* d : scope)
       if (!ir::depends_on(c->b.load, ctx_.dim(d))) rows *= estimate(d->extent);
-    const auto made = rows >= kManyRows ? twin(c->b.load->array) : std::nullopt;
+    const auto made = rows >= targets::kAnyProcessor.widened_rows ? twin(c->b.load->array) : std::nullopt;
     if (!made) return nullptr;
     const Expr *load = c->b.load, *factor = ctx_.cast(DType::F32, load);
     const Expr* wide = ctx_.load(*made, {DType::F32, 1}, {load->args.begin(), load->args.end()}, load->access);
