@@ -158,18 +158,23 @@ TEST_CASE("warps have heads that share keys, soft caps, keys along their number,
   }
 }
 
-TEST_CASE("values that are infinite behind the last key of a block do not matter, and no number is none") {
+TEST_CASE("infinite values behind the last key of a block do not matter to it, and a query that is no number has no other") {
   for (const DType t : {DType::F32, DType::F16}) {
     ir::Context ctx;
     NestMaker m(ctx);
-    test::attention(m, {.causal = true, .heads = 1, .type = t, .value_type = t}, m.n(32), m.n(40));  // keys 8 and on are hidden from the first query
+    test::attention(m, {.causal = true, .heads = 1, .type = t, .value_type = t}, m.n(64), m.n(72));  // the first 32 queries see 40 keys, in two turns
     auto inputs = inputs_of(m.f, {}, 0, false);
     schedule::Schedule how = schedules(ctx, m.f).front();
-    const auto by = [&](const schedule::Schedule& s) { return test::run_lowered(ctx, m.f, inputs, device("cuda-sm80"), {}, math, 1, &s).outputs.back(); };
-    for (size_t k = 0; k < inputs.size(); ++k)
-      if (m.f.inputs[k] == 0) ir::store_element(t, inputs[k].bytes.data(), 3 * 8, {.f = std::nan("")});  // an element of the fourth query
-    const nest::Tensor y = by(how);
-    for (int64_t e = 0; e < y.elements(); ++e) CHECK(std::isnan(ir::load_element(DType::F32, y.bytes.data(), static_cast<uint64_t>(e)).f) == (e / 8 == 3));
+    how.tile.rows = 32, how.block = 64;
+    const auto set = [&](const char* name, int64_t at, double value) {
+      for (size_t k = 0; k < inputs.size(); ++k)
+        if (m.f.arrays[m.f.inputs[k]].name == name) ir::store_element(t, inputs[k].bytes.data(), static_cast<uint64_t>(at), {.f = value});
+    };
+    set("q", 3 * 8, std::nan(""));
+    set("v", 45 * 8 + 2, INFINITY);
+    const nest::Tensor y = test::run_lowered(ctx, m.f, inputs, device("cuda-sm80"), {}, math, 1, &how).outputs.back();
+    for (int64_t e = 0; e < 32 * 8; ++e) CHECK(std::isfinite(ir::load_element(DType::F32, y.bytes.data(), static_cast<uint64_t>(e)).f) == (e / 8 != 3));
+    CHECK(!std::isfinite(ir::load_element(DType::F32, y.bytes.data(), 40 * 8 + 2).f));
   }
 }
 
