@@ -318,7 +318,9 @@ const Expr* MmaStage::load_of(const Side& side, const Reached& reached, const Ex
 }
 
 const Expr* MmaStage::cell(const std::function<const Expr*(int64_t)>& value, int64_t c) {
-  return factors_ == DType::F32 ? ctx_.convert(Op::Bitcast, {DType::U32, 1}, value(c)) : pair(value(2 * c), value(2 * c + 1));
+  if (factors_ == DType::F32) return ctx_.convert(Op::Bitcast, {DType::U32, 1}, value(c));
+  const Expr *first = value(2 * c), *second = value(2 * c + 1);
+  return pair(first, second);
 }
 
 const Expr* MmaStage::pair(const Expr* first, const Expr* second) {
