@@ -14,7 +14,8 @@
 // takes cells t and t + 4 of one step, it gets 4t and 4t + 1, then 4t + 2 and 4t + 3. Both factors are permuted alike.
 //
 // f32 is three products of tf32: a = high + low, high the bits that tf32 has, low exact in f32 and cut by the instruction. The smallest
-// products are added first. Tensor cores cut sums instead of rounding them: those of a piece begin at zero and are added to all others by
+// products are added first. Factors that the nest rounds to tf32 (ir::Op::Tf32, mlpack build --precision tf32) have no low part: they are
+// rounded on their way to shared memory, once for a block, and multiplied once. Tensor cores cut sums instead of rounding them: those of a piece begin at zero and are added to all others by
 // an addition of f32, so that the error does not grow with the depth.
 #include "packager/lower/device/device_mma.h"
 
@@ -45,6 +46,7 @@ DType factors_of(const DeviceProduct& p) {
 
 // Whether tf32 holds all its values.
 bool is_short(const nest::Operand& o) {
+  if (o.factor->op == Op::Tf32) return true;
   const DType t = o.load->type.dtype;
   return o.is_plain() && o.factor->op == Op::Cast && o.factor->args[0] == o.load && (t == DType::F16 || t == DType::BF16 || bits_of(t) <= 8);
 }
@@ -137,7 +139,7 @@ class ProductMma final : public ProductStage {
   // Whether chunks lie in memory as they are wanted, at multiples of their size.
   bool are_loads(const Part& part, const ir::Linear& linear) {
     const nest::Operand& o = part.side->factor;
-    if (p_.depth.size() != 1 || o.factor != o.load || !o.is_plain() || s_.facts.needs_guard(o.load->args[0])) return false;
+    if (p_.depth.size() != 1 || (o.factor != o.load && o.factor->op != Op::Tf32) || !o.is_plain() || s_.facts.needs_guard(o.load->args[0])) return false;
     for (const Expr* term : part.side->terms)
       if (s_.facts.depends(term, p_.depth[0])) return false;
     const int64_t values = kCellsOfChunk * values_;
@@ -218,7 +220,10 @@ class ProductMma final : public ProductStage {
     const auto chunk = [&] {
       std::vector<const Expr*> loads, cells;
       for (int64_t k = 0; k < values_; ++k) loads.push_back(k_.b.let(loop::vec_load(ctx_, o.load->array, {o.load->type.dtype, kCellsOfChunk}, ctx_.add(index, number(k * kCellsOfChunk)))));
-      const auto value = [&](int64_t k) { return of(loads[static_cast<size_t>(k / kCellsOfChunk)], static_cast<unsigned>(k % kCellsOfChunk)); };
+      const auto value = [&](int64_t k) {
+        const Expr* one = of(loads[static_cast<size_t>(k / kCellsOfChunk)], static_cast<unsigned>(k % kCellsOfChunk));
+        return o.factor->op == Op::Tf32 ? ctx_.unary(Op::Tf32, one) : one;
+      };
       for (int64_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(cell(value, c));
       return loop::widen(ctx_, std::move(cells));
     };
