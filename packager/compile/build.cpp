@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/compose.h"
 #include "base/counted.h"
 #include "base/run_on_threads.h"
 #include "packager/compile/cache/code_cache.h"
@@ -186,10 +187,11 @@ class Build {
   }
 
   // Drawn inputs, of which some channels are large, may ask for more digits than usual ones: scores of attention become steps. Others are drawn
-  // where the vectors of a program cannot tell right from wrong any more.
+  // where the vectors of a program cannot tell right from wrong any more, and where a factor is beyond what its type holds, which is told.
   Result<std::optional<Rounding>> rounding_of(Program& program, GoldenOptions options, double& work) {
     auto first = measure_rounding(ctx_, program.function, program.golden, options_.precision, multiplies_tiles(), work);
-    if (first.ok() || first.status().code != Code::SelfTest || !options.given.empty()) return first;
+    const bool overflows = !first.ok() && first.status().code == Code::Unsupported;
+    if (first.ok() || (first.status().code != Code::SelfTest && !overflows) || !options.given.empty()) return first;
     options.are_tame = true;
     options.work = work;
     MLC_ASSIGN(GoldenSet tame, make_golden(program.function, options));
@@ -197,6 +199,7 @@ class Build {
     auto second = measure_rounding(ctx_, program.function, tame, options_.precision, multiplies_tiles(), work);
     if (!second.ok() || !*second) return first;
     program.golden = std::move(tame);
+    if (overflows) report_.warnings.push_back(compose("'{}' is tested by inputs of at most 1: larger ones were beyond {}, and its answers no numbers; --golden in.npz tests inputs of yours", program.function.name, passes::name_of(options_.precision)));
     return second;
   }
 

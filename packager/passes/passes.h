@@ -19,7 +19,7 @@
 //   inline-weights  weights that are computed from constants in every run go into the products that read them
 //   winograd        a form: 3x3 convolutions with fewer multiplications, where that is faster
 //   derive-weights  what is computed from constants in every run becomes a constant of the opened model
-//   widen           processors: f16 that products convert many times is converted once
+//   widen           processors: f16 that products convert many times is converted once, or stored in f32
 //   split-phases    sums that a divisibility cuts short (transposed convolutions) become sums over what divides, phase by phase
 //   split-folds     folds over a whole array become folds over its pieces, which workers divide among them
 //   group           processors: neighbours that share their rows are marked to run in one launch

@@ -13,12 +13,13 @@ namespace mlc::compile {
 
 namespace {
 
-// Products are found as they are before they are rounded in a build.
+// Products are found as in a build, by all passes up to the one that rounds, which for tf32 is the last of devices.
 Status round_factors(ir::Context& ctx, nest::Function& f, passes::Precision precision, bool values) {
   passes::Options options;
-  options.pipeline = {"narrow", "algebra", "permute-weights", "cleanup", "fuse", "scale-weights"};
-  if (precision == passes::Precision::F16) options.pipeline.emplace_back("fold-constants");  // which weights it can hold is seen then
-  options.pipeline.push_back(passes::rounding_pass(precision, values));
+  const std::string pass = passes::rounding_pass(precision, values);
+  std::vector<std::string>& pipeline = options.pipeline = passes::with_precision(options.pipeline, precision, values);
+  pipeline.erase(std::find(pipeline.begin(), pipeline.end(), precision == passes::Precision::TF32 ? "codes" : pass), pipeline.end());
+  pipeline.push_back(pass);
   return passes::run(ctx, f, options);
 }
 

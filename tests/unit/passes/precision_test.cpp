@@ -108,6 +108,34 @@ TEST_CASE("both factors are f16 in the answer") {
     }
 }
 
+TEST_CASE("what products in f16 read is stored in f32 for processors, rounded where it is written; what others read as well is not") {
+  const auto type_of_rounded = [](bool read_elsewhere, std::vector<nest::Tensor>& outputs, const std::vector<std::string>& pipeline) {
+    Product p(8, 16, 16);
+    NestMaker& m = p.maker;
+    const auto temps = [&] { return std::count_if(m.f.arrays.begin(), m.f.arrays.end(), [](const nest::Array& a) { return a.kind == nest::Array::Kind::Temp && a.dtype == DType::F16; }); };
+    REQUIRE(passes::run(p.ctx, m.f, {.pipeline = {"weights-in-f16", "fold-constants"}}).ok());
+    REQUIRE(temps() == 1);
+    const auto twin = static_cast<uint32_t>(std::find_if(m.f.arrays.begin(), m.f.arrays.end(), [](const nest::Array& a) { return a.kind == nest::Array::Kind::Temp && a.dtype == DType::F16; }) - m.f.arrays.begin());
+    if (read_elsewhere) {
+      const uint32_t z = m.output("z", DType::F32, {m.n(8), m.n(16)});
+      const auto i = m.dim("i", m.n(8)), j = m.dim("j", m.n(16));
+      m.map({i, j}, z, {m.at(i), m.at(j)}, p.ctx.cast(DType::F32, m.load(twin, {m.at(i), m.at(j)})));
+    }
+    REQUIRE(passes::run(p.ctx, m.f, {.pipeline = pipeline}).ok());
+    std::vector<nest::Tensor> inputs{nest::Tensor::zeros(DType::F32, {8, 16}), nest::Tensor::zeros(DType::F32, {16})};
+    for (uint64_t e = 0; e < 128; ++e) ir::store_element(DType::F32, inputs[0].bytes.data(), e, {0, 1 + 0x1p-13 * static_cast<double>(e)});
+    auto got = nest::interpret(m.f, inputs);
+    REQUIRE(got.ok());
+    outputs = std::move(*got);
+    return m.f.arrays[twin].dtype;
+  };
+  std::vector<nest::Tensor> narrow, wide;
+  CHECK(type_of_rounded(false, narrow, {}) == DType::F16);
+  CHECK(type_of_rounded(false, wide, {"widen"}) == DType::F32);
+  CHECK(narrow[0].bytes == wide[0].bytes);
+  CHECK(type_of_rounded(true, wide, {"widen"}) == DType::F16);
+}
+
 TEST_CASE("a pipeline rounds once, for devices to tf32 behind all else") {
   const std::vector<std::string> plain = passes::default_pipeline();
   CHECK(passes::with_precision(plain, passes::Precision::F32, true) == plain);
