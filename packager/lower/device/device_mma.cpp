@@ -15,8 +15,8 @@
 //
 // f32 is three products of tf32: a = high + low, high the bits that tf32 has, low exact in f32 and cut by the instruction. The smallest
 // products are added first. Factors that the nest rounds to tf32 (ir::Op::Tf32, mlpack build --precision tf32) have no low part: they are
-// rounded on their way to shared memory, once for a block, and multiplied once. Tensor cores cut sums instead of rounding them: those of a piece begin at zero and are added to all others by
-// an addition of f32, so that the error does not grow with the depth.
+// rounded on their way to shared memory, once for a block, and multiplied once. Tensor cores cut sums instead of rounding them: those of
+// a piece begin at zero and are added to all others by an addition of f32, so that the error does not grow with the depth.
 #include "packager/lower/device/device_mma.h"
 
 #include <algorithm>
