@@ -14,8 +14,9 @@
 // takes cells t and t + 4 of one step, it gets 4t and 4t + 1, then 4t + 2 and 4t + 3. Both factors are permuted alike.
 //
 // f32 is three products of tf32: a = high + low, high the bits that tf32 has, low exact in f32 and cut by the instruction. The smallest
-// products are added first. Tensor cores cut sums instead of rounding them: those of a piece begin at zero and are added to all others by
-// an addition of f32, so that the error does not grow with the depth.
+// products are added first. Factors that the nest rounds to tf32 (ir::Op::Tf32, mlpack build --precision tf32) have no low part: they are
+// rounded on their way to shared memory, once for a block, and multiplied once. Tensor cores cut sums instead of rounding them: those of
+// a piece begin at zero and are added to all others by an addition of f32, so that the error does not grow with the depth.
 #include "packager/lower/device/device_mma.h"
 
 #include <algorithm>
@@ -48,6 +49,7 @@ DType factors_of(const DeviceProduct& p) {
 }
 
 bool is_short(const nest::Operand& o) {
+  if (o.factor->op == Op::Tf32) return true;
   const DType t = o.load->type.dtype;
   return o.is_plain() && o.factor->op == Op::Cast && o.factor->args[0] == o.load && (is_16_bits(t) || bits_of(t) <= 8);
 }
@@ -264,7 +266,7 @@ bool MmaStage::is_along_depth(const Side& side) {
 
 const Expr* MmaStage::chunks_of(const Side& side) {
   const nest::Operand& o = side.factor;
-  if (p_.depth.size() != 1 || o.factor != o.load || !o.is_plain() || !is_along_depth(side) || s_.facts.needs_guard(o.load->args[0])) return nullptr;
+  if (p_.depth.size() != 1 || (o.factor != o.load && o.factor->op != Op::Tf32) || !o.is_plain() || !is_along_depth(side) || s_.facts.needs_guard(o.load->args[0])) return nullptr;
   for (const Expr* term : side.terms)
     if (s_.facts.depends(term, p_.depth[0])) return nullptr;
   const Expr* leaf[] = {ctx_.dim(p_.depth[0])};
@@ -306,7 +308,10 @@ const Expr* MmaStage::load_of(const Side& side, const Reached& reached, const Ex
   const auto chunk = [&] {
     std::vector<const Expr*> loads, cells;
     for (int64_t k = 0; k < values_; ++k) loads.push_back(k_.b.let(loop::vec_load(ctx_, o.load->array, {o.load->type.dtype, kCellsOfChunk}, ctx_.add(index, number(k * kCellsOfChunk)))));
-    const auto value = [&](int64_t k) { return of(loads[static_cast<size_t>(k / kCellsOfChunk)], static_cast<unsigned>(k % kCellsOfChunk)); };
+    const auto value = [&](int64_t k) {
+      const Expr* one = of(loads[static_cast<size_t>(k / kCellsOfChunk)], static_cast<unsigned>(k % kCellsOfChunk));
+      return o.factor->op == Op::Tf32 ? ctx_.unary(Op::Tf32, one) : one;
+    };
     for (int64_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(cell(value, c));
     return loop::widen(ctx_, std::move(cells));
   };
