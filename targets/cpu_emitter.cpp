@@ -86,8 +86,11 @@ void CpuEmitter::require(const Target& target, std::span<const std::byte>, forma
   clause(Feature::HostArch, format::ClauseOp::Equal, static_cast<int64_t>(target.machine));
   clause(Feature::OsPageSize, format::ClauseOp::Divides, 65536);  // alignment of a module's segments
   if (has_feature(target, "rv.v")) clause(Feature::RvVlenb, format::ClauseOp::AtMost, riscv::kMostVlenb);
-  // What no decoder sees: the code counts on registers of this length, and wants no more of longer ones.
-  if (has_feature(target, "a64.sve")) clause(Feature::A64SveVlBytes, format::ClauseOp::AtLeast, target.vector_bytes);
+  // What no decoder sees: the code counts on registers of this length, wants no more of longer ones, and has frames for these.
+  if (has_feature(target, "a64.sve")) {
+    clause(Feature::A64SveVlBytes, format::ClauseOp::AtLeast, target.vector_bytes);
+    clause(Feature::A64SveVlBytes, format::ClauseOp::AtMost, aarch64::kMostSveBytes);
+  }
   clause(Feature::ModuleAbi, format::ClauseOp::AtLeast, MLRUN_MODULE_ABI);
 }
 

@@ -11,8 +11,9 @@ const Emitter& emitter();
 Status audit(const Target& target, const CodeRange& code, uint64_t& num_instructions);
 }  // namespace x86
 namespace aarch64 {
-// Bytes of the longest vector registers that the architecture allows: registers of SVE on the stack count with as many each.
-inline constexpr int64_t kMostSveBytes = 256;
+// Bytes of the longest vector registers that code may meet: registers of SVE on the stack count with as many each. No processor has longer ones; the
+// architecture allows four times as many, and frames that count with these leave a kernel 15 registers to spill.
+inline constexpr int64_t kMostSveBytes = 64;
 const Emitter& emitter();
 Status audit(const Target& target, const CodeRange& code, uint64_t& num_instructions);
 }  // namespace aarch64

@@ -13,8 +13,14 @@
 namespace mlc::cli {
 namespace {
 
-// Of golden vectors, relative to the largest output: what a model of some dozen layers loses to factors of 8 bits.
-constexpr double kToleranceOfBf16 = 3e-2;
+// What factors are rounded to, and of golden vectors, relative to the largest output, what a model of some dozen layers loses by that: tf32
+// and f16 have 11 bits, bf16 has 8.
+struct PrecisionRow {
+  std::string_view name;
+  passes::Precision precision;
+  double tolerance;
+};
+constexpr PrecisionRow kPrecisions[] = {{"tf32", passes::Precision::TF32, 3e-3}, {"f16", passes::Precision::F16, 5e-3}, {"bf16", passes::Precision::BF16, 3e-2}};
 
 // "batch=1..8" or "width=320"
 Result<compile::DimBound> parse_dim(const std::string& text) {
@@ -188,8 +194,8 @@ void add_compile_flags(const Command& command, ModelFlags& flags) {
   command.add_option("--ops", flags.operator_folders, "folder with operators of your own (*.mlop)");
   command.add_option("--forms", flags.forms, "all, or none: whether convolutions may be computed with fewer multiplications, which rounds a little more")
       .one_of({"all", "none"}).shows_default();
-  command.add_option("--precision", flags.precision, "f32, or bf16: of what products with weights multiply, with a target of AMX attention as well; bf16 halves these weights and rounds to 8 bits, sums stay f32")
-      .one_of({"f32", "bf16"}).shows_default();
+  command.add_option("--precision", flags.precision, "what products multiply, sums stay f32: f32; tf32, 11 bits on tensor cores (other targets as f32); f16 or bf16, 11 and 8 bits of products with weights, which are half as large, with a target of AMX attention in bf16 as well")
+      .one_of({"f32", "tf32", "f16", "bf16"}).shows_default();
   command.add_option("--derived", flags.derived, "memory for constants that are computed when the model is opened: none or BYTES (default: 64 MiB)");
 }
 
@@ -198,9 +204,10 @@ Status apply(const ModelFlags& flags, compile::BuildOptions& options) {
   options.operator_folders = flags.operator_folders;
   MLC_ASSIGN(options.interface, interface_of(flags));
   options.forms = flags.forms != "none";
-  if (flags.precision == "bf16") {
-    options.products_in_bf16 = true;
-    options.tolerance = kToleranceOfBf16;
+  for (const PrecisionRow& row : kPrecisions) {
+    if (flags.precision != row.name) continue;
+    options.precision = row.precision;
+    options.tolerance = row.tolerance;
   }
   if (!flags.derived.empty()) {
     MLC_ASSIGN(options.most_derived, parse_derived(flags.derived));

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/compose.h"
 #include "base/counted.h"
 #include "base/run_on_threads.h"
 #include "packager/compile/cache/code_cache.h"
@@ -175,7 +176,7 @@ class Build {
       if (!golden.ok()) return std::move(golden).status().note(program.function.name);
       program.golden = std::move(golden).value();
       work -= program.golden.work;
-      if (options_.products_in_bf16) {
+      if (options_.precision != passes::Precision::F32) {
         MLC_ASSIGN(const std::optional<Rounding> rounding, rounding_of(program, options, work));
         if (rounding && (!report_.rounding || rounding->error > report_.rounding->error)) report_.rounding = rounding;
       }
@@ -186,18 +187,26 @@ class Build {
   }
 
   // Drawn inputs, of which some channels are large, may ask for more digits than usual ones: scores of attention become steps. Others are drawn
-  // where the vectors of a program cannot tell right from wrong any more.
+  // where the vectors of a program cannot tell right from wrong any more, and where a factor is beyond what its type holds, which is told.
   Result<std::optional<Rounding>> rounding_of(Program& program, GoldenOptions options, double& work) {
-    auto first = measure_rounding(ctx_, program.function, program.golden, multiplies_tiles(), work);
-    if (first.ok() || first.status().code != Code::SelfTest || !options.given.empty()) return first;
+    auto first = measure_rounding(ctx_, program.function, program.golden, options_.precision, multiplies_tiles(), work);
+    const bool overflows = !first.ok() && first.status().code == Code::Unsupported;
+    if (first.ok() || (first.status().code != Code::SelfTest && !overflows) || !options.given.empty()) return first;
     options.are_tame = true;
     options.work = work;
     MLC_ASSIGN(GoldenSet tame, make_golden(program.function, options));
     work -= tame.work;
-    auto second = measure_rounding(ctx_, program.function, tame, multiplies_tiles(), work);
+    auto second = measure_rounding(ctx_, program.function, tame, options_.precision, multiplies_tiles(), work);
     if (!second.ok() || !*second) return first;
     program.golden = std::move(tame);
+    if (overflows) report_.warnings.push_back(compose("'{}' is tested by inputs of at most 1: larger ones were beyond {}, and its answers no numbers; --golden in.npz tests inputs of yours", program.function.name, passes::name_of(options_.precision)));
     return second;
+  }
+
+  // Of a variant's answers; vectors have one for all variants.
+  double tolerance_of(const targets::Target& target) const {
+    const bool is_exact = options_.precision == passes::Precision::TF32 && !target.has_mma;
+    return is_exact ? std::min(options_.tolerance, BuildOptions().tolerance) : options_.tolerance;
   }
 
   // A file that nothing tests is made where the user wants one, or where containers can hold no vector of what it takes and gives.
@@ -221,7 +230,8 @@ class Build {
     passes::Options options;
     options.after = [&](const std::string& pass, const nest::Function& f) { return show(pass, [&] { return nest::print(f); }); };
     if (options_.most_derived) options.most_derived = *options_.most_derived;
-    if (options_.products_in_bf16) options.pipeline = passes::with_products_in_bf16(options.pipeline, multiplies_tiles());
+    options.precision = options_.precision;
+    options.pipeline = passes::with_precision(options.pipeline, options_.precision, multiplies_tiles());
     if (!options_.forms) options.pipeline = passes::without_forms(options.pipeline);
     MLC_ASSIGN(parts_, optimise(ctx_, programs_, weights_, options, counted("optimise", "parts"), has_devices() || options_.for_devices));
     return ok();
@@ -376,7 +386,7 @@ class Build {
     MLC_RETURN_IF_ERROR(weights_.write(builder));
     add_stored_program(builder);
     add_tuning(builder);
-    for (CompiledVariant& variant : variants_) add_variant(builder, variant, programs_, options_.tolerance);
+    for (CompiledVariant& variant : variants_) add_variant(builder, variant, programs_, tolerance_of(*variant.target));
     MLC_RETURN_IF_ERROR(builder.finish(progress));
     std::function<Status(const std::string&)> accept;
     if (options_.accept) accept = [&](const std::string& path) { return options_.accept(finished(path, builder)); };

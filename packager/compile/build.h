@@ -61,7 +61,7 @@ struct BuildOptions {
   std::vector<GivenVector> golden;                // inputs of the model's golden vectors; none: they are drawn
   double golden_seconds = 120;                    // of one core, counted and not timed: work on the golden vectors of all programs; 0: there are none
   bool forms = true;                              // products may be computed in other ways, which round otherwise
-  bool products_in_bf16 = false;                  // both factors of products with weights are rounded to bf16
+  passes::Precision precision = passes::Precision::F32;  // what both factors of products are rounded to
   bool for_devices = false;                       // programs are cut as for devices though no target is one
   std::optional<uint64_t> most_derived;           // bytes of derived constants; none: what is usual (passes.h)
   struct Cubins {
@@ -100,7 +100,7 @@ struct BuildReport {
     std::vector<std::string> nodes;  // those that do not show
   };
   std::vector<Hidden> hidden;
-  std::optional<Rounding> rounding;  // with products_in_bf16: of all programs the one that moves farthest
+  std::optional<Rounding> rounding;  // with a precision below f32: of all programs the one that moves farthest
   std::optional<Cache> cache;  // none: none was asked for
   std::string model_line;  // "opset 12, 70 nodes, 7 operators, 3.5 M parameters"
   std::vector<Variant> variants;

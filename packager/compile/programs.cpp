@@ -43,7 +43,7 @@ Result<Optimised> optimise(ir::Context& ctx, std::vector<Program>& programs, Wei
   passes::Options options = given;
   double folding = folding_of(parts);
   if (!options.folding) options.folding = &folding;
-  const std::vector<std::string> all = options.pipeline, of_devices = passes::for_devices(all);
+  const std::vector<std::string> all = options.pipeline, of_devices = passes::for_devices(all, given.precision);
   const auto [own, own_of_devices] = std::mismatch(all.begin(), all.end(), of_devices.begin(), of_devices.end());
   const auto run = [&](passes::Parts& some, std::vector<std::string> pipeline) -> Status {
     options.pipeline = std::move(pipeline);

@@ -45,6 +45,7 @@ enum class Op : uint8_t {
   Cast,     // numeric conversion to `type`; float to integer truncates, then keeps the low bits (beyond 32 bits: unspecified); to Bool: != 0
   SatCast,  // float to integer: clamped to the range (NaN gives 0), then truncated; integer to integer: clamped
   Bitcast,  // same bits, other type of equal width
+  Tf32,     // f32 to the nearest number whose last 13 bits are zero, ties away from zero: what tensor cores take of an f32
   // Two operands.
   Add, Sub, Mul,
   Div,                 // floating point only

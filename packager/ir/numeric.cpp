@@ -114,6 +114,10 @@ uint16_t bf16_bits(float value) {
   return static_cast<uint16_t>((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 float bf16_value(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+float tf32_value(float value) {
+  if (std::isnan(value)) return value;
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000) & 0xffffe000);
+}
 uint8_t f8_bits(DType type, float value) { return tiny_bits(type, value); }
 float f8_value(DType type, uint8_t bits) {
   return type == DType::F8E8M0 ? decode_e8m0(bits) : decode(format_of(type), bits);
@@ -228,6 +232,7 @@ F unary_math(Op op, F a) {
     case Op::Acosh: return std::acosh(a);
     case Op::Atanh: return std::atanh(a);
     case Op::Erf: return std::erf(a);
+    case Op::Tf32: return static_cast<F>(tf32_value(static_cast<float>(a)));
     default: return a;
   }
 }

@@ -19,6 +19,7 @@ uint16_t f16_bits(float value);
 float f16_value(uint16_t bits);
 uint16_t bf16_bits(float value);
 float bf16_value(uint16_t bits);
+float tf32_value(float value);  // Op::Tf32
 uint8_t f8_bits(DType type, float value);
 float f8_value(DType type, uint8_t bits);
 

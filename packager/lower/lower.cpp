@@ -83,6 +83,12 @@ Result<loop::Kernel> kernel_by(const Job& job, const FlatNest& nest, const Sched
 
 namespace {
 
+// Factors are rounded to tf32 for tensor cores; other targets of the same functions multiply them as they are.
+void take_f32(ir::Context& ctx, FlatNest& nest) {
+  for (FlatWrite& w : nest.writes)
+    w.value = ctx.rewrite(w.value, [](const ir::Expr* e) { return e->op == ir::Op::Tf32 ? e->args[0] : nullptr; });
+}
+
 // A nest as its kernels see it, and the kernel that prepares what it reads.
 struct Prepared {
   FlatNest flat;
@@ -92,6 +98,7 @@ Result<Prepared> prepared(const Job& job, const nest::Function& function, const 
   if (!statement.nest || statement.nest->writes.empty()) return Status(Code::Internal, "a statement without writes");
   Prepared p;
   MLC_ASSIGN(p.flat, flatten(job.ctx, function, *statement.nest));
+  if (job.target.is_device() && !job.target.has_mma) take_f32(job.ctx, p.flat);
   collapse(job.ctx, p.flat);
   if (job.target.is_device()) {
     MLC_ASSIGN(p.before, split_for_device(job, p.flat));

@@ -10,7 +10,9 @@ Status narrow(ir::Context& ctx, nest::Function& f);
 Status algebra(ir::Context& ctx, nest::Function& f);
 Status codes(ir::Context& ctx, nest::Function& f);
 Status pad_codes(ir::Context& ctx, nest::Function& f);
-Status products_in_bf16(ir::Context& ctx, nest::Function& f, bool values);
+// To bf16 or f16 as they are stored; `values`: of two values of the run, too.
+Status round_products(ir::Context& ctx, nest::Function& f, DType type, bool values);
+Status products_in_tf32(ir::Context& ctx, nest::Function& f);
 Status fold_constants(ir::Context& ctx, nest::Function& f, double& left);
 Status cleanup(ir::Context& ctx, nest::Function& f);
 Status scale_weights(ir::Context& ctx, nest::Function& f);

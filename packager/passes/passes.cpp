@@ -23,10 +23,11 @@ std::vector<NamedPass> all_passes() {
   const auto plain = [](Status (*pass)(ir::Context&, nest::Function&)) {
     return [pass](ir::Context& ctx, nest::Function& f, const Options&) { return pass(ctx, f); };
   };
+  const auto rounding = [](DType type, bool values) { return [=](ir::Context& ctx, nest::Function& f, const Options&) { return round_products(ctx, f, type, values); }; };
   return {{"narrow", plain(narrow)}, {"algebra", plain(algebra)}, {"fold-constants", [](ir::Context& ctx, nest::Function& f, const Options& o) { return fold_constants(ctx, f, *o.folding); }},
           {"permute-weights", plain(permute_weights)}, {"cleanup", plain(cleanup)},
-          {"scale-weights", plain(scale_weights)}, {"fuse", plain(fuse)}, {"weights-in-bf16", [](ir::Context& ctx, nest::Function& f, const Options&) { return products_in_bf16(ctx, f, false); }},
-          {"products-in-bf16", [](ir::Context& ctx, nest::Function& f, const Options&) { return products_in_bf16(ctx, f, true); }},
+          {"scale-weights", plain(scale_weights)}, {"fuse", plain(fuse)}, {"weights-in-bf16", rounding(DType::BF16, false)},
+          {"products-in-bf16", rounding(DType::BF16, true)}, {"weights-in-f16", rounding(DType::F16, false)}, {"products-in-tf32", plain(products_in_tf32)},
           {"codes", plain(codes)}, {"pad-codes", plain(pad_codes)}, {"split-dims", plain(split_dims)},
           {"procs", plain(simplify_procs)}, {"split-windows", plain(split_windows)}, {"layout", plain(assign_layouts)}, {"inline-weights", plain(inline_weights)},
           {"winograd", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived); }},
@@ -42,17 +43,41 @@ std::vector<std::string> default_pipeline() {
           "derive-weights", "widen", "winograd", "split-phases", "split-folds", "group", "prologues"};
 }
 
-std::vector<std::string> for_devices(std::vector<std::string> pipeline) {
+std::vector<std::string> for_devices(std::vector<std::string> pipeline, Precision precision) {
   constexpr std::pair<std::string_view, std::string_view> kInstead[] = {{"products-in-bf16", "weights-in-bf16"}, {"widen", ""}, {"group", "join-rows"}, {"prologues", "number-prologues"}};
   for (const auto& [pass, instead] : kInstead) std::replace(pipeline.begin(), pipeline.end(), std::string(pass), std::string(instead));
   if (const auto rows = std::find(pipeline.begin(), pipeline.end(), "join-rows"); rows != pipeline.end()) pipeline.insert(rows + 1, "attention");
   std::erase(pipeline, "");
+  if (precision == Precision::TF32) pipeline.push_back("products-in-tf32");
   return pipeline;
 }
 
-std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline, bool values) {
-  const char* const passes[] = {values ? "products-in-bf16" : "weights-in-bf16", "fold-constants", "cleanup", "fuse"};
+std::string_view name_of(Precision precision) {
+  switch (precision) {
+    case Precision::F32: break;
+    case Precision::TF32: return "tf32";
+    case Precision::BF16: return "bf16";
+    case Precision::F16: return "f16";
+  }
+  return "f32";
+}
+
+std::string rounding_pass(Precision precision, bool values) {
+  switch (precision) {
+    case Precision::F32: break;
+    case Precision::TF32: return "products-in-tf32";
+    case Precision::BF16: return values ? "products-in-bf16" : "weights-in-bf16";
+    case Precision::F16: return "weights-in-f16";
+  }
+  return {};
+}
+
+std::vector<std::string> with_precision(std::vector<std::string> pipeline, Precision precision, bool values) {
+  if (precision != Precision::BF16 && precision != Precision::F16) return pipeline;
+  // Which weights f16 can hold is seen once they are computed.
+  const std::string passes[] = {precision == Precision::F16 ? "fold-constants" : "", rounding_pass(precision, values), "fold-constants", "cleanup", "fuse"};
   pipeline.insert(std::find(pipeline.begin(), pipeline.end(), "codes"), std::begin(passes), std::end(passes));
+  std::erase(pipeline, "");
   return pipeline;
 }
 

@@ -9,6 +9,7 @@
 //   fuse            maps go into their readers, elementwise chains into the contraction or fold they follow
 //   weights-in-bf16  only where asked for: both factors of products with weights are rounded to bf16
 //   products-in-bf16  the same, and of products of two values of the run that have rows enough
+//   weights-in-f16  the same in f16, but for weights that it cannot hold
 //   codes           zero points of 8 bits leave sums of products, weights are signed and activations are not
 //   pad-codes       products of codes with few channels read copies with borders: taps in groups instead of channels
 //   split-dims      splits a flattened dim where its index needs div or mod by a dynamic extent, or where vectors would cross its rows
@@ -18,12 +19,13 @@
 //   inline-weights  weights that are computed from constants in every run go into the products that read them
 //   winograd        a form: 3x3 convolutions with fewer multiplications, where that is faster
 //   derive-weights  what is computed from constants in every run becomes a constant of the opened model
-//   widen           processors: f16 that products convert many times is converted once
+//   widen           processors: f16 that products convert many times is converted once, or stored in f32
 //   split-phases    sums that a divisibility cuts short (transposed convolutions) become sums over what divides, phase by phase
 //   split-folds     folds over a whole array become folds over its pieces, which workers divide among them
 //   group           processors: neighbours that share their rows are marked to run in one launch
 //   join-rows       devices: folds over rows and what is made of them for each point of a row are one statement
 //   attention       devices: statements that are attention together are marked
+//   products-in-tf32  devices, only where asked for: both factors of wide products are rounded to tf32
 //   prologues       numbers that take less than a launch are computed by each statement that reads them; number-prologues, for
 //                   devices, those without folds
 //
@@ -41,12 +43,19 @@
 
 namespace mlc::passes {
 
+// What factors of products in f32 are rounded to; sums stay f32.
+enum class Precision : uint8_t { F32, TF32, BF16, F16 };
+
+std::string_view name_of(Precision precision);  // "tf32"
+
 // Of processors.
 std::vector<std::string> default_pipeline();
 // The same for devices: equal up to where both fuse in their own ways. Weights are stored alike.
-std::vector<std::string> for_devices(std::vector<std::string> pipeline);
-// The same with products in bf16, which are fused anew: of weights, and of two `values` on processors.
-std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline, bool values);
+std::vector<std::string> for_devices(std::vector<std::string> pipeline, Precision precision = Precision::F32);
+// The same with products in bf16 or f16, which are fused anew: of weights, and of two `values` on processors (bf16). Nothing for others.
+std::vector<std::string> with_precision(std::vector<std::string> pipeline, Precision precision, bool values);
+// The pass that rounds; empty for f32.
+std::string rounding_pass(Precision precision, bool values);
 std::vector<std::string> without_forms(std::vector<std::string> pipeline);
 
 // Twice what ResNet-50 asks for, a third of what untrusted files may hold.
@@ -58,6 +67,7 @@ constexpr double kLeastFolding = 1e10, kFoldingPerByte = 32;
 
 struct Options {
   std::vector<std::string> pipeline = default_pipeline();
+  Precision precision = Precision::F32;  // that devices have behind the others; whose pass `pipeline` has already
   double* folding = nullptr;  // what is left of it, for several functions together; null: kLeastFolding for this one
   uint64_t most_derived = kUsualDerived;  // bytes of derived constants that a function may ask for
   std::function<Status(const std::string& pass, const nest::Function& f)> after;  // each pass; may be empty

@@ -13,7 +13,7 @@
 //   tile m:1 grid | n:1 grid || k:1 ; tile 64 x 64 depth 16 copies 4 ; instr fma.f32 ; block 64 ; vectors 16
 //
 // is of one, too: a block of 64 lanes has a tile of 64 by 64 points of the product. By an instruction "mma.f32", "mma.f16", "mma.bf16" or
-// "mma.i8" warps multiply on tensor cores, and the block has 128 lanes, 256 if the tile is 128 by 128.
+// "mma.i8" warps multiply on tensor cores, and the block has 128 lanes, 256 if the tile is 128 by 128. Blocks of attention have 32 for 16 queries.
 #pragma once
 
 #include <cstdint>
@@ -156,6 +156,7 @@ struct Space {
   bool fetch = false;          // blocks may fetch
   int64_t tile_rows = 0;       // Slices: those of the product, which all lanes of a block have
   int64_t tile_columns = 0;    // Attention: elements of a value, which all lanes of a block have
+  int64_t mma_depth = 0;       // Attention on tensor cores: elements of a query, filled up to whole pieces
   unsigned shared_bytes = 0;   // devices: of a block
   std::vector<std::string> instructions, places, needed_places;
 };

@@ -11,6 +11,9 @@ constexpr int64_t kMostHeight = 256;   // of a transposed block
 constexpr size_t kMostAxes = 3;       // of a launch, in a plan
 constexpr int64_t kTileSide = 8;      // lanes of a tile, along rows and along columns
 constexpr int64_t kMostOfValues = 128, kValueWidth = 32;  // sums of a lane; of these, neighbours that go through memory at once
+constexpr int64_t kMmaValueWidth = 32;                        // elements of a value that warps take at once
+constexpr int64_t kMostCellsOfWarp = 96;                      // of attention, that a lane keeps: queries, and sums
+constexpr int64_t kMmaShared = 48 << 10;                      // bytes that a block has on every device with tensor cores, without asking for them
 constexpr int64_t kMostHeights = 16;  // each has code of its own, where the run decides
 
 class Verifier {
@@ -181,7 +184,7 @@ class Verifier {
   // Every lane of a tile has as many rows and columns as the others, and brings as much of each factor.
   Status tile() const {
     const Tile& t = s_.tile;
-    if (is_mma(s_)) return mma();
+    if (is_mma(s_)) return s_.family == Family::Attention ? mma_attention() : mma();
     if (s_.family == Family::Slices) return slices();
     if (s_.family == Family::Lines) return lines();
     if (s_.family != Family::Tile && s_.family != Family::Attention) return t == Tile{} ? ok() : refused("only products of devices have tiles");
@@ -207,13 +210,28 @@ class Verifier {
     if (s_.blocks.depth != 0) return refused("sums of tiles are of the whole fold");
     return s_.places != std::vector<Place>{{"sums", 1}} ? refused("sums of tiles go through memory") : ok();
   }
-  // Four warps, or eight, two of them along the rows.
-  unsigned mma_lanes() const { return s_.tile.rows == 128 && s_.tile.columns == 128 ? 256 : 128; }
+  // Four warps, or eight, two of them along the rows. Of attention one for 16 queries.
+  unsigned mma_lanes() const {
+    if (s_.family == Family::Attention) return static_cast<unsigned>(2 * s_.tile.rows);
+    return s_.tile.rows == 128 && s_.tile.columns == 128 ? 256 : 128;
+  }
   Status mma() const {
     const Tile& t = s_.tile;
     const auto is_side = [](int64_t n) { return n == 32 || n == 64 || n == 128; };
     if (!is_side(t.rows) || !is_side(t.columns)) return refused("a tile of warps has 32, 64 or 128 rows and columns");
     if (t.depth != (s_.instruction == "mma.f32" ? 16 : s_.instruction == "mma.i8" ? 64 : 32) || t.copies != 1) return refused("a piece of such a tile is 16 cells deep, and there is one copy");
+    return s_.places.empty() ? ok() : refused("sums of such a tile go through memory anyhow");
+  }
+  // Keys and values of a turn are stored in memory at once, then sums on their way out.
+  Status mma_attention() const {
+    const Tile& t = s_.tile;
+    const int64_t values = s_.instruction == "mma.f32" ? 1 : 2, elements = (space_.tile_columns + kMmaValueWidth - 1) / kMmaValueWidth * kMmaValueWidth;
+    if (t.rows != 32 && t.rows != 64) return refused("two or four warps have 16 queries each");
+    if (t.columns != 32 && t.columns != 64) return refused("warps take 32 or 64 keys in a turn");
+    if (t.depth != space_.mma_depth || !t.flat || t.copies != 1) return refused("warps take queries and keys wholly, and there is one copy");
+    if ((t.depth / values + elements) / 2 > kMostCellsOfWarp) return refused("a lane has too many sums");
+    const int64_t turn = t.columns * (t.depth + elements + (values == 1 ? 4 : 8)) / values, results = t.rows * (kMmaValueWidth + 4);
+    if ((std::max(turn, results) + t.rows) * 4 > kMmaShared) return refused("the tile is larger than the memory of a block");
     return s_.places.empty() ? ok() : refused("sums of such a tile go through memory anyhow");
   }
   Status slices() const {

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "schema/module_abi.h"
+#include "targets/families.h"
 #include "targets/llvm/frame.h"
 
 namespace mlc::targets {
@@ -107,14 +108,15 @@ class CpuFrame final : public Frame {
 
  private:
   // The length belongs to a thread, and the variant was chosen by what another one has. On shorter registers the upper lanes would be
-  // lost without a fault. "cntb pow2" is the largest power of two in the length: LLVM takes the answer of "cntb all" for known.
+  // lost without a fault; longer ones would not fit on the stack. "cntb pow2" is the largest power of two in the length: LLVM takes the answer of "cntb all" for known.
   void check_vectors(llvm::IRBuilder<>& b, llvm::Function* function) {
     constexpr uint32_t kPow2 = 0;
     llvm::Value* bytes = b.CreateIntrinsic(llvm::Intrinsic::aarch64_sve_cntb, {}, {b.getInt32(kPow2)});
-    llvm::BasicBlock* too_short = llvm::BasicBlock::Create(b.getContext(), "too_short", function);
+    llvm::BasicBlock* refused = llvm::BasicBlock::Create(b.getContext(), "refused", function);
     llvm::BasicBlock* body = llvm::BasicBlock::Create(b.getContext(), "body", function);
-    b.CreateCondBr(b.CreateICmpULT(bytes, b.getInt64(sve_bytes_)), too_short, body);
-    b.SetInsertPoint(too_short);
+    llvm::Value* above_least = b.CreateSub(bytes, b.getInt64(sve_bytes_));
+    b.CreateCondBr(b.CreateICmpUGT(above_least, b.getInt64(aarch64::kMostSveBytes - sve_bytes_)), refused, body);
+    b.SetInsertPoint(refused);
     b.CreateRet(b.getInt32(MLRUN_FAULT_VECTORS));
     b.SetInsertPoint(body);
   }

@@ -86,6 +86,8 @@ llvm::Value* KernelEmitter::float_unary(Op op, Value* a) {
     case Op::IsInf:
       return b_.CreateFCmpOEQ(intrinsic(llvm::Intrinsic::fabs, {a}), llvm::ConstantFP::getInfinity(a->getType()));
     case Op::Floor: case Op::Ceil: case Op::Trunc: case Op::Rint: return round_to_integral(op, a);
+    case Op::Tf32:
+      return can_.target->has_mma ? to_tf32(a) : nullptr;
     default: return nullptr;
   }
 }

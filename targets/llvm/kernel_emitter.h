@@ -182,6 +182,7 @@ class KernelEmitter {
   // Small floats.
   Value* to_f32(Value* bits, DType from);    // identity for f32
   Value* from_f32(Value* value, DType to);
+  Value* to_tf32(Value* value);  // of targets with tensor cores
   Value* f64_to_small(Value* value, DType to);
   bool is_small(DType t) const { return is_float(t) && t != DType::F32 && t != DType::F64; }
 

@@ -81,6 +81,10 @@ llvm::Value* KernelEmitter::to_f32(Value* v, DType t) {
   return b_.CreateBitCast(b_.CreateOr(value, sign), f32);
 }
 
+llvm::Value* KernelEmitter::to_tf32(Value* v) {
+  return each_lane(b_, v, v->getType(), [&](Value* one) { return b_.CreateBitCast(b_.CreateIntrinsic(llvm::Intrinsic::nvvm_f2tf32_rna, {}, {one}), one->getType()); });
+}
+
 llvm::Value* KernelEmitter::from_f32(Value* v, DType t) {
   if (!is_small(t)) return v;
   llvm::Type* i32 = v->getType()->getWithNewType(b_.getInt32Ty());

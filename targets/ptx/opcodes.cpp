@@ -98,6 +98,7 @@ constexpr Row kRows[] = {
     {"neg.f16", "hh"},
     {"cvt.rn.f16.f32", "hF"},
     {"cvt.rn.bf16.f32", "hF", OpClass::Base, 80, 70},
+    {"cvt.rna.tf32.f32", "RF", OpClass::Base, 80, 70},
     // Memory.
     {"ld.param.{u32,u64,s64,b32,b64}", "FP"},
     {"ld.global.{u8,s8,u16,s16,u32,s32,u64,s64,f32,b8,b16,b32,b64}", "FG"},

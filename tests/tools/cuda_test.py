@@ -27,6 +27,36 @@ def every_variant_of_a_device_gives_the_right_answer(t):
         assert re.search(rf"ok\s+{name}\s", done.stdout + done.stderr), done.stdout + done.stderr
 
 
+def factors_are_rounded_to_tf32_where_tensor_cores_multiply_and_nowhere_else(t):
+    w = tensor("w", "f32", [64, 64], struct.pack("<4096f", *((-1) ** (k // 7) * (1 + k % 97 / 8192) for k in range(4096))))
+    (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["y"], "product")], [port("x", "f32", [64, 64])], [port("y", "f32", [64, 64])], [w], opset=17))
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--target", "cuda,native", "--cubin", "none", "--precision", "tf32")
+    t.env["LD_LIBRARY_PATH"] = os.environ["MLC_FAKE_CUDA_FOLDER"]
+    tested = json.loads(t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned", "--devices", "gpu", "--json").stdout)
+    for v in tested["variants"]:
+        assert (1e-5 < v["max_rel"] < 3e-3) if v["name"] in ("cuda-sm80", "cuda-sm90") else v["max_rel"] < 1e-5, tested
+    assert {"cuda-sm75", "cuda-sm80", "cuda-sm90", "portable"} <= {v["name"] for v in tested["variants"]}, tested
+
+
+def products_of_f16_stay_so_on_tensor_cores(t):
+    """Factors and weights in f16, as a model in f16 has them: processors widen such weights for themselves alone."""
+    w = tensor("w", "f16", [64, 64], struct.pack("<4096e", *((-1) ** (k // 7) * (1 + k % 97 / 1024) for k in range(4096))))
+    (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["y"], "product")], [port("x", "f16", [64, 64])], [port("y", "f16", [64, 64])], [w], opset=17))
+    done = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--target", "cuda-sm90,native", "--cubin", "none", "--dump", "schedule")
+    assert "instr mma.f16" in done.stdout + done.stderr, done.stdout + done.stderr
+    t.env["LD_LIBRARY_PATH"] = os.environ["MLC_FAKE_CUDA_FOLDER"]
+    t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned", "--devices", "gpu")
+
+
+def products_that_a_build_rounds_to_f16_are_so_on_tensor_cores(t):
+    w = tensor("w", "f32", [64, 64], struct.pack("<4096f", *((-1) ** (k // 7) * (1 + k % 97 / 8192) for k in range(4096))))
+    (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["y"], "product")], [port("x", "f32", [64, 64])], [port("y", "f32", [64, 64])], [w], opset=17))
+    done = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--target", "cuda-sm80,native", "--cubin", "none", "--precision", "f16", "--dump", "schedule")
+    assert "instr mma.f16" in done.stdout + done.stderr, done.stdout + done.stderr
+    t.env["LD_LIBRARY_PATH"] = os.environ["MLC_FAKE_CUDA_FOLDER"]
+    t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned", "--devices", "gpu")
+
+
 def a_variant_fits_on_devices_that_are_new_enough(t):
     built(t, "cuda", "native")
     t.env["MLC_FAKE_CUDA"] = "cc=80"
@@ -159,5 +189,5 @@ def sessions_of_a_bench_fall_back_like_the_first(t):
 
 
 if __name__ == "__main__":
-    main([every_mode_goes_on_where_the_device_fails, sessions_of_a_bench_fall_back_like_the_first, arrays_of_the_application_stay_on_the_device, a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, recordings_are_graphs_and_a_driver_that_makes_none_is_named, cubins_are_taken_first_and_a_driver_that_takes_none_is_named,
+    main([every_mode_goes_on_where_the_device_fails, sessions_of_a_bench_fall_back_like_the_first, arrays_of_the_application_stay_on_the_device, a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, factors_are_rounded_to_tf32_where_tensor_cores_multiply_and_nowhere_else, products_of_f16_stay_so_on_tensor_cores, products_that_a_build_rounds_to_f16_are_so_on_tensor_cores, recordings_are_graphs_and_a_driver_that_makes_none_is_named, cubins_are_taken_first_and_a_driver_that_takes_none_is_named,
           cubins_are_asked_for_by_their_names, a_variant_fits_on_devices_that_are_new_enough, without_a_device_the_processor_runs_it])

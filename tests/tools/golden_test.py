@@ -39,20 +39,71 @@ def the_users_own_vectors_are_in_the_file(t):
     t.run("mlrun", "selftest", "m.mlc")
 
 
-def products_in_bf16_are_asked_for_and_their_tolerance_is_recorded(t):
+def products_in_16_bits_are_asked_for_and_their_tolerance_is_recorded(t):
     weights = tensor("w", "f32", [16, 32], struct.pack("<512f", *(0.37 * (k % 11) - 1.3 for k in range(512))))
     (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["y"])], [port("x", "f32", ["n", 16])], [port("y", "f32", ["n", 32])], [weights]))
-    for precision, tolerance in ((), 1e-3), (("--precision", "f32"), 1e-3), (("--precision", "bf16"), 3e-2):
+    for precision, tolerance in ((), 1e-3), (("--precision", "f32"), 1e-3), (("--precision", "bf16"), 3e-2), (("--precision", "f16"), 5e-3):
         build(t, *precision)
         found = t.json("mlpack", "inspect", "m.mlc", "--tensors")
         assert [v["tolerance"][0]["value"] for v in found["golden"] + found["variants"]] == [tolerance] * (len(found["golden"]) + len(found["variants"])), found
-        assert found["golden"] and ("1 in bf16" in t.run("mlpack", "inspect", "m.mlc").stdout) == (tolerance == 3e-2)
+        said = t.run("mlpack", "inspect", "m.mlc").stdout
+        assert found["golden"] and all((f"1 in {name}" in said) == (name in precision) for name in ("bf16", "f16")), said
         t.run("mlrun", "selftest", "m.mlc")
-    answer = t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--target", "portable", "--precision", "bf16")
-    assert answer["precision"]["output"] == "y" and 0 < answer["precision"]["error"] < 1e-2, answer
-    assert "precision bf16: 'y' of main is off by 0." in build(t, "-f", "--precision", "bf16").stdout
+    for precision, most in ("bf16", 1e-2), ("f16", 1e-3):
+        answer = t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--target", "portable", "--precision", precision)
+        assert answer["precision"]["type"] == precision and answer["precision"]["output"] == "y" and 0 < answer["precision"]["error"] < most, answer
+        assert f"precision {precision}: 'y' of main is off by 0." in build(t, "-f", "--precision", precision).stdout
     assert t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--target", "portable")["precision"] is None
-    build(t, "--precision", "f16", code=2)
+    build(t, "--precision", "f8", code=2)
+
+
+def products_in_tf32_are_for_tensor_cores(t):
+    """64 rows, columns and steps, which a tile wants; 1 + k*2^-13, which tf32 does not hold."""
+    weights = tensor("w", "f32", [64, 64], struct.pack("<4096f", *(1 + k % 97 / 8192 for k in range(4096))))
+    (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["y"])], [port("x", "f32", [64, 64])], [port("y", "f32", [64, 64])], [weights]))
+    built = {p: t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--target", "cuda-sm75,cuda-sm80,native", "--cubin", "none", "--precision", p) for p in ("f32", "tf32")}
+    assert built["f32"]["precision"] is None
+    assert built["tf32"]["precision"]["type"] == "tf32" and 0 < built["tf32"]["precision"]["error"] < 1e-3, built["tf32"]
+    found = t.json("mlpack", "inspect", "m.mlc", "--tensors")
+    assert {v["name"]: v["tolerance"][0]["value"] for v in found["variants"] if v["name"].startswith("cuda")} == {"cuda-sm75": 1e-3, "cuda-sm80": 3e-3}, found
+    assert [v["tolerance"][0]["value"] for v in found["golden"]] == [3e-3] * len(found["golden"]) and found["golden"]
+    assert "1 tensor, 4096 elements\n" in t.run("mlpack", "inspect", "m.mlc").stdout
+
+
+def what_f16_cannot_hold_stays_f32_or_is_refused(t):
+    """A weight beyond 65504 keeps its product in f32; a value beyond it ends the build, and bf16 takes both."""
+    large = tensor("w", "f32", [16, 32], struct.pack("<512f", *(7e4 if k == 5 else 1 for k in range(512))))
+    usual = tensor("u", "f32", [32, 16], struct.pack("<512f", *(1 + k % 7 / 64 for k in range(512))))
+    nodes = [node("MatMul", ["x", "w"], ["h"]), node("Tanh", ["h"], ["g"]), node("MatMul", ["g", "u"], ["y"])]
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", ["n", 16])], [port("y", "f32", ["n", 16])], [large, usual]))
+    build(t, "--precision", "f16")
+    assert "2 tensors, 1024 elements, 1 in f16" in t.run("mlpack", "inspect", "m.mlc").stdout
+    nodes[1] = node("Relu", ["h"], ["g"])
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", ["n", 16])], [port("y", "f32", ["n", 16])], [large, usual]))
+    (t.dir / "m.mlc").unlink()
+    npz(t.dir / "in.npz", x=("<f4", (2, 16), struct.pack("<32f", *([1] * 32))))
+    done = build(t, "--precision", "f16", "--golden", "in.npz", code=20)
+    assert "with factors of f16 'y' is infinite or no number" in done.stderr and "--precision bf16" in done.stderr, done.stderr
+    assert not (t.dir / "m.mlc").exists()
+    build(t, "--precision", "bf16", "--golden", "in.npz")
+    usual = tensor("w", "f32", [16, 32], struct.pack("<512f", *(4000 + k % 7 for k in range(512))))
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", ["n", 16])], [port("y", "f32", ["n", 16])], [usual, tensor("u", "f32", [32, 16], struct.pack("<512f", *(1 + k % 7 / 64 for k in range(512))))]))
+    assert "'main' is tested by inputs of at most 1: larger ones were beyond f16" in (done := build(t, "-f", "--precision", "f16")).stdout + done.stderr, done
+
+
+def what_is_measured_is_what_a_build_rounds(t):
+    """Normalisations that go into weights once their scales are computed: the portable form is as far off as the build said."""
+    draw, nodes, weights, x = random.Random(3), [], [], "x"
+    for k in range(3):
+        weights.append(tensor(f"w{k}", "f32", [16, 16, 1, 1], struct.pack("<256f", *(draw.gauss(0, 1) for _ in range(256)))))
+        weights += [tensor(f"{name}{k}", "f32", [16], struct.pack("<16f", *(1 + draw.random() for _ in range(16)))) for name in "gbmv"]
+        nodes += [node("Conv", [x, f"w{k}"], [f"c{k}"]), node("BatchNormalization", [f"c{k}", *(f"{name}{k}" for name in "gbmv")], [f"n{k}"]), node("Relu", [f"n{k}"], [f"r{k}"])]
+        x = f"r{k}"
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", [1, 16, 8, 8])], [port(x, "f32", [1, 16, 8, 8])], weights, opset=17))
+    for precision in "bf16", "f16":
+        error = t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--target", "portable", "--precision", precision)["precision"]["error"]
+        found = t.json("mlrun", "selftest", "m.mlc")["variants"][0]["max_rel"]
+        assert 0 < error and abs(found / error - 1) < 0.02, (precision, error, found)
 
 
 def products_in_bf16_that_lose_the_answer_are_refused(t):
@@ -134,6 +185,6 @@ def the_interface_says_which_values_an_input_takes(t):
     assert ids["values"] == [0, 3], ids
 
 
-main([the_users_own_vectors_are_in_the_file, products_in_bf16_are_asked_for_and_their_tolerance_is_recorded, products_in_bf16_that_lose_the_answer_are_refused, products_in_bf16_are_measured_where_scores_of_attention_are_no_steps,
+main([the_users_own_vectors_are_in_the_file, products_in_16_bits_are_asked_for_and_their_tolerance_is_recorded, products_in_tf32_are_for_tensor_cores, what_f16_cannot_hold_stays_f32_or_is_refused, what_is_measured_is_what_a_build_rounds, products_in_bf16_that_lose_the_answer_are_refused, products_in_bf16_are_measured_where_scores_of_attention_are_no_steps,
       vectors_that_do_not_fit_are_refused, a_build_without_vectors_is_asked_for, what_does_not_show_is_told, places_are_equal_or_wrong,
       the_interface_says_which_values_an_input_takes])

@@ -63,14 +63,14 @@ void report_cache(const compile::BuildReport::Cache& cache, std::ostringstream& 
 }
 
 // What rounded factors cost.
-void report_rounding(const compile::Rounding& most, std::ostringstream& text, Json& json) {
-  json = {{"program", most.program}, {"output", most.output}, {"error", nullptr}};
+void report_rounding(const compile::Rounding& most, std::string_view precision, std::ostringstream& text, Json& json) {
+  json = {{"type", std::string(precision)}, {"program", most.program}, {"output", most.output}, {"error", nullptr}};
   char error[48] = "of another shape";
   if (std::isfinite(most.error)) {
     json["error"] = most.error;
     std::snprintf(error, sizeof error, "off by %.2g %% of its largest value", 100 * most.error);
   }
-  text << "  precision bf16: '" << printable(most.output) << "' of " << most.program << " is " << error << ", which is the most\n";
+  text << "  precision " << precision << ": '" << printable(most.output) << "' of " << most.program << " is " << error << ", which is the most\n";
 }
 
 // Empty without --tuned.
@@ -199,7 +199,7 @@ Result<Report> run_build(BuildFlags& flags) {
   Json cache = nullptr;
   if (built->cache) report_cache(*built->cache, text, cache);
   Json precision = nullptr;
-  if (built->rounding) report_rounding(*built->rounding, text, precision);
+  if (built->rounding) report_rounding(*built->rounding, passes::name_of(flags.options.precision), text, precision);
   text << "  tested    " << (tested ? tested->text() : "nothing: --no-selftest") << "\n";
   for (const auto& hidden : built->hidden)
     text << "            of " << hidden.tried << " steps of " << hidden.program << " that were made wrong the vector does not show " << hidden.nodes.size() << ": " << printable(hidden.nodes.front())

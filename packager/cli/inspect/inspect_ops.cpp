@@ -234,8 +234,11 @@ void add_data(const OpenContainer& file, const InspectOptions& options, Report& 
   }
   uint64_t elements = 0;
   for (const Tensor& tensor : manifest.tensors) elements += num_elements(tensor);
-  const auto in_bf16 = std::count_if(manifest.tensors.begin(), manifest.tensors.end(), [](const Tensor& t) { return t.dtype == DType::BF16; });
-  report.text += line("weights", counted(manifest.tensors.size(), "tensor") + ", " + counted(elements, "element") + (in_bf16 ? ", " + std::to_string(in_bf16) + " in bf16" : ""));
+  std::string short_floats;
+  for (const DType type : {DType::F16, DType::BF16})
+    if (const auto n = std::count_if(manifest.tensors.begin(), manifest.tensors.end(), [&](const Tensor& t) { return t.dtype == type; }))
+      short_floats += ", " + std::to_string(n) + " in " + std::string(name_of(type));
+  report.text += line("weights", counted(manifest.tensors.size(), "tensor") + ", " + counted(elements, "element") + short_floats);
   report.json["tensors"] = {{"count", manifest.tensors.size()}, {"elements", exact(elements)}};
   if (options.tensors) {
     report.json["tensors"]["entries"] = tensors_json(manifest);

@@ -1,9 +1,10 @@
-// What a build whose products round their factors (--precision bf16) costs in answers: measured when it is made, and part of the
+// What a build whose products round their factors (--precision) costs in answers: measured when it is made, and part of the
 // tolerance that its vectors have.
 #pragma once
 
 #include "packager/compile/golden/golden.h"
 #include "packager/ir/context.h"
+#include "packager/passes/passes.h"
 
 namespace mlc::compile {
 
@@ -13,9 +14,10 @@ struct Rounding {
   double error = 0;             // of its largest value; infinite where its shape changes
 };
 
-// Interprets a copy of `oracle` whose products with weights (`values`: and those of two values) round their factors with the inputs of the vectors, and notes in each how far its
+// Interprets a copy of `oracle` whose products with weights (`values`, and tf32: and those of two values) round their factors with the inputs of the vectors, and notes in each how far its
 // outputs lie from its answers. Spends at most `work`, in the interpreter's units: a vector whose run takes more is left as it is, and
-// nothing is known where that is all of them, or where the function has control flow. Fails where no output of any vector can tell right from wrong any more.
-Result<std::optional<Rounding>> measure_rounding(ir::Context& ctx, const nest::Function& oracle, GoldenSet& golden, bool values, double& work);
+// nothing is known where that is all of them, or where the function has control flow. Fails where no output of any vector can tell right from wrong any more
+// (SelfTest), and where a number of an answer becomes infinite or none (Unsupported): f16 ends at 65,504.
+Result<std::optional<Rounding>> measure_rounding(ir::Context& ctx, const nest::Function& oracle, GoldenSet& golden, passes::Precision precision, bool values, double& work);
 
 }  // namespace mlc::compile

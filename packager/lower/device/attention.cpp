@@ -253,6 +253,7 @@ class Finder {
     if (!check_scores(a) || may_fault(a.weight) || may_fault(a.nest.writes[0].value)) return none;
     a.values.factor = factor_;
     a.values.factor.factor = flattened(factor_.factor);
+    a.values.factor.load = flattened(factor_.load);
     a.values.dims = columns_;
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : columns_) extents.push_back(d->extent);

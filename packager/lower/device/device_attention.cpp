@@ -9,12 +9,13 @@
 //   what becomes of the sums is written, once they have gone through shared memory
 //
 // Lanes of a query join what they have in a fixed order. Conditions on keys bound the loop for all queries of the block.
+#include "packager/lower/device/device_attention.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "packager/ir/typical.h"
-#include "packager/lower/device/attention.h"
 #include "packager/lower/flat/body.h"
 
 namespace mlc::lower {
@@ -39,6 +40,47 @@ int64_t padded(int64_t elements) {
   if (elements <= kTileSide) return kTileSide;
   return elements <= 2 * kTileSide ? 2 * kTileSide : (elements + kVectorOfLane * kTileSide - 1) / (kVectorOfLane * kTileSide) * (kVectorOfLane * kTileSide);
 }
+
+// A bound for all queries of the block; null: none is known.
+const Expr* extreme_bound(Body& s, const Attention& a, const Expr* first, int64_t rows, const Expr* bound, bool largest) {
+  ir::Context& ctx = s.ctx;
+  const std::vector<const ir::Dim*>& dims = a.product.rows.dims;
+  const auto knows = [&](const ir::Dim* d) { return s.facts.depends(bound, d); };
+  if (std::none_of(dims.begin(), dims.end(), knows)) return s.value(bound);
+  if (dims.size() != 1) return nullptr;
+  const Expr* leaf[] = {ctx.dim(dims[0])};
+  const auto linear = ir::linear_in(ctx, bound, leaf);
+  if (!linear || !linear->coefficients[0]->is_const()) return nullptr;
+  const Expr* last = ctx.sub(ctx.min(ctx.add(first, ctx.integer(rows)), a.product.rows.points), ctx.integer(1));
+  const Expr* query = (linear->coefficients[0]->i > 0) == largest ? last : first;
+  return ctx.add(s.value(linear->rest), ctx.mul(linear->coefficients[0], query));
+}
+
+}  // namespace
+
+std::pair<const Expr*, const Expr*> keys_of_block(Skeleton& k, Body& s, const Attention& a, const Expr* first, int64_t rows) {
+  ir::Context& ctx = s.ctx;
+  const Expr *begin = ctx.integer(0), *end = a.key->extent, *score = a.score;
+  const bool is_masked = score->op == Op::Select && score->args[2]->is_const() && score->args[2]->f == -INFINITY;
+  if (is_masked)
+    for (const Expr* term : conjuncts(ctx, score->args[0])) {
+      const auto bound = s.facts.needs_guard(term) ? std::nullopt : bound_of(ctx, term, a.key);
+      if (!bound) continue;
+      if (const Expr* b = bound->begin ? extreme_bound(s, a, first, rows, bound->begin, /*largest=*/false) : nullptr) begin = ctx.max(begin, b);
+      if (const Expr* e = bound->end ? extreme_bound(s, a, first, rows, bound->end, /*largest=*/true) : nullptr) end = ctx.min(end, e);
+    }
+  return {k.b.let(begin), k.b.let(end)};
+}
+
+bool has_whole_turns(const Attention& a, int64_t keys) { return a.score->op != Op::Select && ir::divisor_of(a.key->extent) % keys == 0; }
+
+const Expr* exponential(Skeleton& k, Body& s, const Attention& a, const Expr* score, const Expr* top) {
+  s.define(a.score, k.b.let(score));
+  s.define(a.top, top);
+  return k.b.let(s.value(a.part));
+}
+
+namespace {
 
 class AttentionStage final : public TileStage {
  public:
@@ -84,7 +126,7 @@ class AttentionStage final : public TileStage {
     sums_ = zeros(weights_, elements_);
     top_ = k_.b.local(ctx_.number(-INFINITY, DType::F32));
     all_ = k_.b.local(zero());
-    const auto [begin, end] = keys_of_block();
+    const auto [begin, end] = keys_of_block(k_, s_, a_, queries_.first, tile_.rows);
     keys_end_ = end;
     k_.b.with_rolled_for(begin, end, tile_.columns, [&](const Expr* first) {
       keys_.first = first;
@@ -95,38 +137,8 @@ class AttentionStage final : public TileStage {
     write_results();
   }
 
-  // ---- which keys ----
-
-  // Those that some query of the block may look at: where a condition on the key fails, its score is -inf, its weight zero.
-  std::pair<const Expr*, const Expr*> keys_of_block() {
-    const Expr *begin = ctx_.integer(0), *end = a_.key->extent, *score = a_.score;
-    const bool is_masked = score->op == Op::Select && score->args[2]->is_const() && score->args[2]->f == -INFINITY;
-    if (is_masked)
-      for (const Expr* term : conjuncts(ctx_, score->args[0])) {
-        const auto bound = s_.facts.needs_guard(term) ? std::nullopt : bound_of(ctx_, term, a_.key);
-        if (!bound) continue;
-        if (const Expr* b = bound->begin ? extreme(bound->begin, /*largest=*/false) : nullptr) begin = ctx_.max(begin, b);
-        if (const Expr* e = bound->end ? extreme(bound->end, /*largest=*/true) : nullptr) end = ctx_.min(end, e);
-      }
-    return {k_.b.let(begin), k_.b.let(end)};
-  }
-
-  // A bound for all queries of the block; null: none is known.
-  const Expr* extreme(const Expr* bound, bool largest) {
-    const std::vector<const ir::Dim*>& dims = p_.rows.dims;
-    const auto knows = [&](const ir::Dim* d) { return s_.facts.depends(bound, d); };
-    if (std::none_of(dims.begin(), dims.end(), knows)) return s_.value(bound);
-    if (dims.size() != 1) return nullptr;
-    const Expr* leaf[] = {ctx_.dim(dims[0])};
-    const auto linear = ir::linear_in(ctx_, bound, leaf);
-    if (!linear || !linear->coefficients[0]->is_const()) return nullptr;
-    const Expr* last = ctx_.sub(ctx_.min(ctx_.add(queries_.first, ctx_.integer(tile_.rows)), p_.rows.points), ctx_.integer(1));
-    const Expr* query = (linear->coefficients[0]->i > 0) == largest ? last : queries_.first;
-    return ctx_.add(s_.value(linear->rest), ctx_.mul(linear->coefficients[0], query));
-  }
-
-  // Whether all turns have as many keys.
-  bool has_whole_turns() const { return a_.score->op != Op::Select && ir::divisor_of(a_.key->extent) % tile_.columns == 0; }
+  bool has_whole_turns() const { return lower::has_whole_turns(a_, tile_.columns); }
+  const Expr* exponential(const Expr* score, const Expr* top) { return lower::exponential(k_, s_, a_, score, top); }
 
   // ---- one turn ----
 
@@ -203,12 +215,6 @@ class AttentionStage final : public TileStage {
       });
     });
     return joined(Op::Max, best);
-  }
-
-  const Expr* exponential(const Expr* score, const Expr* top) {
-    s_.define(a_.score, k_.b.let(score));
-    s_.define(a_.top, top);
-    return k_.b.let(s_.value(a_.part));
   }
 
   // Tells all lanes what the query's have.
@@ -322,6 +328,8 @@ class Attentions {
     s.space.tile_columns = padded(elements->i);
     const std::string instruction = job_.target.has_fma ? "fma.f32" : "mul.f32";
     s.space.instructions = {instruction};
+    const std::string mma = attention_mma_instruction(job_, a_);
+    if (!mma.empty()) s.space.instructions.push_back(mma), s.space.mma_depth = attention_mma_depth(a_);
     schedule::Schedule best{.family = Family::Attention, .instruction = instruction, .block = kTileLanes, .vector_bytes = job_.vector_bytes()};
     DimNames names;
     const auto add = [&](const ir::Dim* d, bool is_grid, bool reduces) {
@@ -338,33 +346,60 @@ class Attentions {
     for (const ir::Dim* d : a_.values.dims) add(d, false, false);
     add(a_.key, false, true);
     for (const ir::Dim* d : p.depth) add(d, false, true);
+    if (!mma.empty()) rank_mma(best, mma, s.space, s.ranked);
     rank(best, s.space, s.ranked);
     if (s.ranked.empty()) return std::nullopt;
-    s.build = [&job = job_, &a = a_](Skeleton& k, const schedule::Schedule& how) -> StagePtr { return std::make_unique<AttentionStage>(job, a, k, how); };
+    s.build = [&job = job_, &a = a_](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
+      if (schedule::is_mma(how)) return attention_mma_stage(job, a, k, how);
+      return std::make_unique<AttentionStage>(job, a, k, how);
+    };
     return s;
   }
 
  private:
+  using Costs = std::vector<std::pair<double, schedule::Schedule>>;
+
   // Many queries share what is read of keys and values; few leave registers to long values, and blocks to more of a device. Of extents
   // that only the run knows it is one sentence: an idle device costs more than keys that are read twice.
   void rank(schedule::Schedule how, const schedule::Space& space, std::vector<schedule::Schedule>& ranked) const {
-    const auto typical = [](const Expr* e, ir::Guess most) { return e->is_const() ? estimate(e) : std::min(estimate(e), static_cast<double>(most)); };
-    double others = 1;
-    for (const ir::Dim* d : a_.product.batch) others *= typical(d->extent, ir::Guess::Batch);
-    const double queries = typical(a_.product.rows.points, ir::Guess::Sentence);
     const targets::DeviceRow& machine = job_.device();
-    std::vector<std::pair<double, schedule::Schedule>> costs;
+    Costs costs;
     const bool is_compiled_late = job_.target.llvm_triple.empty();
     for (const int64_t rows : {64, 32, 16})
       for (const int64_t depth : {16, 8}) {
         const int64_t sums = rows / kTileSide * (space.tile_columns / kTileSide);
         how.tile = {rows, kKeys, depth, is_compiled_late ? kCopies : kMoreCopies, false};
         if (sums > kMostSums || !schedule::verify(how, space).ok()) continue;
-        const double blocks = std::max(others * std::ceil(queries / static_cast<double>(rows)), machine.multiprocessors);
-        costs.emplace_back(blocks * (static_cast<double>(rows) + machine.query_rows) * (depth == 16 ? 1 : machine.short_piece), how);
+        costs.emplace_back(cost(rows) * (depth == 16 ? 1 : machine.short_piece), how);
       }
+    append(std::move(costs), ranked);
+  }
+
+  // The same of warps, which go wherever they may.
+  void rank_mma(schedule::Schedule how, const std::string& instruction, const schedule::Space& space, std::vector<schedule::Schedule>& ranked) const {
+    Costs costs;
+    how.instruction = instruction;
+    for (const int64_t rows : {64, 32}) {
+      how.tile = {rows, kKeys, space.mma_depth, 1, true};
+      how.block = static_cast<unsigned>(2 * rows);
+      if (schedule::verify(how, space).ok()) costs.emplace_back(cost(rows), how);
+    }
+    append(std::move(costs), ranked);
+  }
+
+  static void append(Costs costs, std::vector<schedule::Schedule>& ranked) {
     std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (auto& [cost, s] : costs) ranked.push_back(std::move(s));
+  }
+
+  // Of blocks with so many queries.
+  double cost(int64_t rows) const {
+    const auto typical = [](const Expr* e, ir::Guess most) { return e->is_const() ? estimate(e) : std::min(estimate(e), static_cast<double>(most)); };
+    double others = 1;
+    for (const ir::Dim* d : a_.product.batch) others *= typical(d->extent, ir::Guess::Batch);
+    const double queries = typical(a_.product.rows.points, ir::Guess::Sentence);
+    const targets::DeviceRow& machine = job_.device();
+    return std::max(others * std::ceil(queries / static_cast<double>(rows)), machine.multiprocessors) * (static_cast<double>(rows) + machine.query_rows);
   }
 
   const Job& job_;

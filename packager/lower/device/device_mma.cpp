@@ -14,8 +14,9 @@
 // takes cells t and t + 4 of one step, it gets 4t and 4t + 1, then 4t + 2 and 4t + 3. Both factors are permuted alike.
 //
 // f32 is three products of tf32: a = high + low, high the bits that tf32 has, low exact in f32 and cut by the instruction. The smallest
-// products are added first. Tensor cores cut sums instead of rounding them: those of a piece begin at zero and are added to all others by
-// an addition of f32, so that the error does not grow with the depth.
+// products are added first. Factors that the nest rounds to tf32 (ir::Op::Tf32, mlpack build --precision tf32) have no low part: they are
+// rounded on their way to shared memory, once for a block, and multiplied once. Tensor cores cut sums instead of rounding them: those of
+// a piece begin at zero and are added to all others by an addition of f32, so that the error does not grow with the depth.
 //
 // Codes have sums of i32, which are exact. A lane loads as many at once as lie side by side along the depth: a chunk, a cell (panels of weights have
 // those of 16 columns one after the other), or one.
@@ -33,41 +34,53 @@ using ir::Op;
 
 namespace {
 
-constexpr int64_t kCellsOfChunk = 4, kRowChunks = 4;     // cells of a chunk; chunks of a row in a piece
-constexpr int64_t kWarpLanes = 32, kWarpRows = 2;   // lanes; warps along the rows of a block
-constexpr int64_t kMmaRows = 16, kMmaColumns = 8;
+constexpr int64_t kWarpRows = 2;                     // warps along the rows of a block
 constexpr int64_t kPadOfSums = 8;                    // behind each row of sums in memory: four rows meet in no bank
-constexpr uint32_t kHighBits = 0xffffe000;     // of an f32 that tf32 has
 constexpr uint32_t kFirstBits = 0x80808080;    // of four codes
 constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32;
 constexpr double kMostMmaWaste = 1.25;            // steps of a piece beside those that exist
 
-// The type of factors that are taken as they are; I8: codes of both signs; F32: they are computed in f32 first.
-DType factors_of(const DeviceProduct& p) {
-  if (p.sum() == DType::I32) return DType::I8;
-  const auto loaded = [](const nest::Operand& o) { return o.is_plain() && o.factor->op == Op::Cast && o.factor->args[0] == o.load ? o.load->type.dtype : DType::F32; };
-  const DType t = loaded(p.rows.factor);
-  return t == loaded(p.columns.factor) && (t == DType::F16 || t == DType::BF16) ? t : DType::F32;
+bool is_16_bits(DType t) { return t == DType::F16 || t == DType::BF16; }
+
+}  // namespace
+
+DType element_type(const nest::Operand& o) {
+  const DType t = o.is_plain() && o.factor->op == Op::Cast && o.factor->args[0] == o.load ? o.load->type.dtype : DType::F32;
+  return is_16_bits(t) ? t : DType::F32;
 }
 
-// Whether tf32 holds all its values.
+DType factors_of(const DeviceProduct& p) {
+  if (p.sum() == DType::I32) return DType::I8;
+  const DType t = element_type(p.rows.factor);
+  return t == element_type(p.columns.factor) ? t : DType::F32;
+}
+
 bool is_short(const nest::Operand& o) {
+  if (o.factor->op == Op::Tf32) return true;
   const DType t = o.load->type.dtype;
-  return o.is_plain() && o.factor->op == Op::Cast && o.factor->args[0] == o.load && (t == DType::F16 || t == DType::BF16 || bits_of(t) <= 8);
+  return o.is_plain() && o.factor->op == Op::Cast && o.factor->args[0] == o.load && (is_16_bits(t) || bits_of(t) <= 8);
 }
 
 int64_t cell_values(DType factors) { return 32 / bits_of(factors); }
 
-class ProductMma final : public ProductStage {
+MmaStage::MmaStage(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how, DType factors)
+    : ProductStage(job, nest, k, p, how), factors_(factors), values_(cell_values(factors)) {
+  if (factors_ == DType::F32 || of_codes()) return;
+  for (Side* side : {&p_.rows, &p_.columns}) side->factor.factor = side->factor.load;
+}
+
+namespace {
+
+class ProductMma final : public MmaStage {
  public:
   ProductMma(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how)
-      : ProductStage(job, nest, k, p, how), factors_(factors_of(p)), values_(cell_values(factors_)), lanes_(how.block) {
+      : MmaStage(job, nest, k, p, how, factors_of(p)), lanes_(how.block) {
     init(rows_, p_.rows, how_.tile.rows, how_.tile.rows / kWarpRows, 0);
     init(columns_, p_.columns, how_.tile.columns, how_.tile.columns / (lanes_ / kWarpLanes / kWarpRows), how_.tile.rows * kRowChunks);
+    rows_.is_short = is_short(p.rows.factor), columns_.is_short = is_short(p.columns.factor);
     for (Part* part : {&columns_, &rows_}) {
       grid.push_back(ctx_.ceildiv(part->side->points, ctx_.integer(part->size)));
       if (of_codes()) part->codes = take_codes(ctx_, *part->side);
-      else if (factors_ != DType::F32) part->side->factor.factor = part->side->factor.load;
     }
     piece_ = (rows_.size + columns_.size) * kRowChunks;
     const int64_t sums = kWarpRows * kMmaRows * (columns_.size + kPadOfSums);
@@ -95,17 +108,13 @@ class ProductMma final : public ProductStage {
 
   void init(Part& part, Side& side, int64_t size, int64_t of_warp, int64_t begin) {
     part.side = &side, part.size = size, part.of_warp = of_warp, part.begin = begin;
-    part.is_short = is_short(side.factor);
-  }
-
-  const Expr* number(int64_t n) { return ctx_.integer(n); }
-  bool of_codes() const { return factors_ == DType::I8; }
-  const Expr* at_chunk(const Expr* row, const Expr* chunk) {
-    const Expr* turned = ctx_.binary(Op::BitXor, chunk, ctx_.floormod(ctx_.floordiv(row, number(2)), number(kRowChunks)));
-    return ctx_.add(ctx_.mul(row, number(kRowChunks)), turned);
   }
 
   void part(const std::vector<Range>&) override {}
+
+  const Expr* product(const Expr* sums, const Expr* a, const Expr* b) override {
+    return of_codes() ? k_.b.mma(rows_.codes.type, sums, a, b, columns_.codes.type) : MmaStage::product(sums, a, b);
+  }
 
   void block(const std::vector<const Expr*>& at, const Expr* lane) override {
     bind_batch(at);
@@ -128,11 +137,9 @@ class ProductMma final : public ProductStage {
 
   // Neighbouring lanes bring what lies side by side in memory: chunks of a row, or rows of a chunk.
   void share_bringing(Part& part, const Expr* lane) {
-    const Expr* leaf[] = {ctx_.dim(p_.depth.back())};
-    const auto linear = ir::linear_in(ctx_, part.side->factor.load->args[0], leaf);
-    const bool along_depth = linear && linear->coefficients[0]->is_int(1);
+    const bool along_depth = is_along_depth(*part.side);
     if (of_codes()) part.runs = code_runs(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_);
-    else if (along_depth && are_loads(part, *linear)) part.chunks = ctx_.floordiv(linear->rest, number(kCellsOfChunk * values_));
+    else part.chunks = chunks_of(*part.side);
     for (int64_t k = 0; k < part.size * kRowChunks / lanes_; ++k) {
       const Expr* turn = ctx_.add(lane, number(k * lanes_));
       const Expr* row = k_.b.let(along_depth ? ctx_.floordiv(turn, number(kRowChunks)) : ctx_.floormod(turn, number(part.size)));
@@ -146,16 +153,6 @@ class ProductMma final : public ProductStage {
     }
   }
 
-  // Whether chunks lie in memory as they are wanted, at multiples of their size.
-  bool are_loads(const Part& part, const ir::Linear& linear) {
-    const nest::Operand& o = part.side->factor;
-    if (p_.depth.size() != 1 || o.factor != o.load || !o.is_plain() || s_.facts.needs_guard(o.load->args[0])) return false;
-    for (const Expr* term : part.side->terms)
-      if (s_.facts.depends(term, p_.depth[0])) return false;
-    const int64_t values = kCellsOfChunk * values_;
-    return ir::divisor_of(linear.rest) % values == 0 && ir::divisor_of(p_.depth_points) % values == 0;
-  }
-
   void with_brought(const Part& part, const Brought& one, const std::function<void()>& body) {
     s_.scoped([&] {
       for (size_t d = 0; d < part.side->dims.size(); ++d) s_.bind(part.side->dims[d], one.at[d]);
@@ -166,8 +163,7 @@ class ProductMma final : public ProductStage {
   void add_products() {
     for (Part* part : {&rows_, &columns_})
       for (Brought& one : part->brought) with_brought(*part, one, [&] {
-          one.reached = reach(*part->side);
-          if (part->chunks) one.reached.base = k_.b.let(s_.value(part->chunks));
+          one.reached = reach_chunks(*part->side, part->chunks);
           if (part->runs.length > 1 && p_.depth.size() == 1) one.reached.base = k_.b.let(s_.value(part->runs.base)), one.reached.stride = k_.b.let(s_.value(part->runs.step));
         });
     const Expr *depth = p_.depth_points, *half = number(piece_);
@@ -201,25 +197,11 @@ class ProductMma final : public ProductStage {
     each_brought([&](const Part&, const Brought& one) { k_.b.store(memory_, ctx_.mul(ctx_.add(one.place, buffer), number(kCellsOfChunk)), cells[k++]); });
   }
 
-  // The cells of a chunk of the piece that begins at `first`, zero where the depth has ended.
   const Expr* bring(const Part& part, const Brought& one, const Expr* first) {
-    const int64_t values = kCellsOfChunk * values_;
-    const int64_t known = ir::divisor_of(p_.depth_points);
-    if (part.chunks) return load(part, one, first);
     if (part.runs.length > 1) return bring_runs(part, one, first);
-    const bool whole = known % how_.tile.depth == 0;
-    std::vector<const Expr*> cells;
-    with_brought(part, one, [&] {
-      const Expr* begin = k_.b.let(ctx_.add(first, ctx_.mul(one.chunk, number(values))));
-      const Expr* together = !whole && known % values == 0 ? k_.b.let(ctx_.binary(Op::Lt, begin, p_.depth_points)) : nullptr;
-      const auto value = [&](int64_t k) {
-        const Expr* at = k_.b.let(ctx_.add(begin, number(k)));
-        const Expr* exists = whole || together ? together : k_.b.let(ctx_.binary(Op::Lt, at, p_.depth_points));
-        return element(*part.side, one.reached, at, exists);
-      };
-      for (int64_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(flipped(part, cell(value, c)));
-    });
-    return loop::widen(ctx_, std::move(cells));
+    const Expr* cells = nullptr;
+    with_brought(part, one, [&] { cells = chunk_of(*part.side, part.chunks != nullptr, one.reached, one.chunk, first); });
+    return flipped(part, cells, kCellsOfChunk);
   }
 
   // The same of codes that are loaded several at once.
@@ -287,8 +269,9 @@ class ProductMma final : public ProductStage {
     return cells;
   }
 
-  const Expr* flipped(const Part& part, const Expr* cell) {
-    return part.codes.flipped ? k_.b.let(ctx_.binary(Op::BitXor, cell, ctx_.integer(kFirstBits, DType::U32))) : cell;
+  const Expr* flipped(const Part& part, const Expr* cells, unsigned lanes = 1) {
+    if (!part.codes.flipped) return cells;
+    return k_.b.let(loop::vec_binary(ctx_, Op::BitXor, cells, loop::splat(ctx_, ctx_.integer(kFirstBits, DType::U32), lanes)));
   }
   // Four codes that do not count.
   const Expr* outside_cell(const Part& part, const Brought& one) {
@@ -296,51 +279,10 @@ class ProductMma final : public ProductStage {
     return code ? flipped(part, cell([&](int64_t) { return code; }, 0)) : ctx_.integer(0, DType::U32);
   }
 
-  const Expr* load(const Part& part, const Brought& one, const Expr* first) {
-    const int64_t values = kCellsOfChunk * values_;
-    const Expr* begin = k_.b.let(ctx_.add(ctx_.floordiv(first, number(values)), one.chunk));
-    const Expr* index = ctx_.mul(k_.b.let(ctx_.add(one.reached.base, begin)), number(values));
-    const bool whole = ir::divisor_of(p_.depth_points) % how_.tile.depth == 0;
-    const Expr* exists = whole ? nullptr : ctx_.binary(Op::Lt, begin, ctx_.floordiv(p_.depth_points, number(values)));
-    const nest::Operand& o = part.side->factor;
-    const auto chunk = [&] {
-      std::vector<const Expr*> loads, cells;
-      for (int64_t k = 0; k < values_; ++k) loads.push_back(k_.b.let(loop::vec_load(ctx_, o.load->array, {o.load->type.dtype, kCellsOfChunk}, ctx_.add(index, number(k * kCellsOfChunk)))));
-      const auto value = [&](int64_t k) { return of(loads[static_cast<size_t>(k / kCellsOfChunk)], static_cast<unsigned>(k % kCellsOfChunk)); };
-      for (int64_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(cell(value, c));
-      return loop::widen(ctx_, std::move(cells));
-    };
-    const Expr* needed = s_.both(one.reached.guard, exists);
-    if (!needed) return chunk();
-    const Expr* cells = k_.b.local(loop::splat(ctx_, ctx_.integer(0, DType::U32), kCellsOfChunk));
-    k_.b.with_if(needed, [&] { k_.b.assign(cells, chunk()); });
-    return cells;
-  }
-
-  const Expr* cell(const std::function<const Expr*(int64_t)>& value, int64_t c) {
-    if (factors_ == DType::F32) return ctx_.convert(Op::Bitcast, {DType::U32, 1}, value(c));
-    const auto bits = [&](const Expr* v) { return ctx_.cast(DType::U32, ctx_.convert(Op::Bitcast, {of_codes() ? DType::U8 : DType::U16, 1}, v)); };
-    const Expr* all = bits(value(values_ * c));
-    for (int64_t k = 1; k < values_; ++k)
-      all = ctx_.binary(Op::BitOr, all, ctx_.binary(Op::Shl, bits(value(values_ * c + k)), ctx_.integer(k * (32 / values_), DType::U32)));
-    return k_.b.let(all);
-  }
-
   // The chunk of this lane in the row `row` of its warp's.
   const Expr* chunk_at(const Part& part, const Expr* buffer, int64_t row) {
     const Expr* place = ctx_.add(ctx_.add(part.place, buffer), number(row * kRowChunks));
     return k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, kCellsOfChunk}, ctx_.mul(place, number(kCellsOfChunk))));
-  }
-
-  struct Halves {
-    const Expr *high = nullptr, *low = nullptr;  // null: there is none
-  };
-  Halves halves(const Expr* chunk, bool is_short) {
-    if (factors_ != DType::F32 || is_short) return {chunk, nullptr};
-    const auto as = [&](DType t, const Expr* v) { return loop::vec_convert(ctx_, Op::Bitcast, t, v); };
-    const Expr* mask = loop::splat(ctx_, ctx_.integer(kHighBits, DType::U32), kCellsOfChunk);
-    const Expr* high = k_.b.let(loop::vec_binary(ctx_, Op::BitAnd, chunk, mask));
-    return {high, k_.b.let(as(DType::U32, loop::vec_binary(ctx_, Op::Sub, as(DType::F32, chunk), as(DType::F32, high))))};
   }
 
   // All sums of this lane, of the piece in `buffer`.
@@ -352,18 +294,7 @@ class ProductMma final : public ProductStage {
       const Halves upper = halves(chunk_at(rows_, buffer, m * kMmaRows), rows_.is_short), lower = halves(chunk_at(rows_, buffer, m * kMmaRows + kMmaRows / 2), rows_.is_short);
       std::vector<const Expr*> sums;  // of this piece
       for (int64_t n = 0; n < num_columns; ++n) sums.push_back(factors_ == DType::F32 ? zero(4) : sums_[static_cast<size_t>(m * num_columns + n)]);
-      for (unsigned step = 0; step < 2; ++step) {
-        const auto rows = [&](const Expr* up, const Expr* down) { return k_.b.let(loop::widen(ctx_, {of(up, 2 * step), of(down, 2 * step), of(up, 2 * step + 1), of(down, 2 * step + 1)})); };
-        const Expr *high = rows(upper.high, lower.high), *low = upper.low ? rows(upper.low, lower.low) : nullptr;
-        const auto add = [&](const Expr* a, const Expr* Halves::*half) {
-          if (!a) return;
-          for (size_t n = 0; n < b.size(); ++n)
-            if (const Expr* c = b[n].*half) sums[n] = product(sums[n], a, loop::widen(ctx_, {of(c, 2 * step), of(c, 2 * step + 1)}));
-        };
-        add(low, &Halves::high);
-        add(high, &Halves::low);
-        add(high, &Halves::high);
-      }
+      add_piece(upper, lower, b, sums);
       for (int64_t n = 0; n < num_columns; ++n) {
         const Expr* sum = sums_[static_cast<size_t>(m * num_columns + n)];
         const Expr* piece = sums[static_cast<size_t>(n)];
@@ -371,12 +302,6 @@ class ProductMma final : public ProductStage {
       }
     }
   }
-
-  const Expr* product(const Expr* sums, const Expr* a, const Expr* b) {
-    return of_codes() ? k_.b.mma(rows_.codes.type, sums, a, b, columns_.codes.type) : k_.b.mma(factors_, sums, a, b);
-  }
-
-  const Expr* of(const Expr* v, unsigned lane) { return loop::extract(ctx_, v, lane); }
 
   // Rows 16m .. 16m + 15 of each warp: sums go to memory, and neighbouring lanes finish neighbouring columns.
   void finish_rows(int64_t m, const Expr* lane) {
@@ -411,14 +336,132 @@ class ProductMma final : public ProductStage {
     where_it_exists(*part.side, k_.b.let(ctx_.add(part.first, in_block)), part.size, body);
   }
 
-  const DType factors_;
-  const int64_t values_, lanes_;  // of the depth in a cell; of the block
+  const int64_t lanes_;           // of the block
   Part rows_, columns_;
   int64_t piece_ = 0;             // chunks
   uint32_t memory_ = 0;
   const Expr *warp_row_ = nullptr, *warp_column_ = nullptr, *group_ = nullptr, *in_group_ = nullptr;
   std::vector<const Expr*> sums_;  // of a lane, four at once: 16 rows by 8 columns after the other
 };
+
+}  // namespace
+
+const Expr* MmaStage::number(int64_t n) { return ctx_.integer(n); }
+const Expr* MmaStage::of(const Expr* v, unsigned lane) { return loop::extract(ctx_, v, lane); }
+
+const Expr* MmaStage::at_chunk(const Expr* row, const Expr* chunk) {
+  const Expr* turned = ctx_.binary(Op::BitXor, chunk, ctx_.floormod(ctx_.floordiv(row, number(2)), number(kRowChunks)));
+  return ctx_.add(ctx_.mul(row, number(kRowChunks)), turned);
+}
+
+bool MmaStage::is_along_depth(const Side& side) {
+  const Expr* leaf[] = {ctx_.dim(p_.depth.back())};
+  const auto linear = ir::linear_in(ctx_, side.factor.load->args[0], leaf);
+  return linear && linear->coefficients[0]->is_int(1);
+}
+
+const Expr* MmaStage::chunks_of(const Side& side) {
+  const nest::Operand& o = side.factor;
+  if (p_.depth.size() != 1 || (o.factor != o.load && o.factor->op != Op::Tf32) || !o.is_plain() || !is_along_depth(side) || s_.facts.needs_guard(o.load->args[0])) return nullptr;
+  for (const Expr* term : side.terms)
+    if (s_.facts.depends(term, p_.depth[0])) return nullptr;
+  const Expr* leaf[] = {ctx_.dim(p_.depth[0])};
+  const Expr* rest = ir::linear_in(ctx_, o.load->args[0], leaf)->rest;
+  const int64_t values = kCellsOfChunk * values_;
+  return ir::divisor_of(rest) % values == 0 && ir::divisor_of(p_.depth_points) % values == 0 ? ctx_.floordiv(rest, number(values)) : nullptr;
+}
+
+ProductStage::Reached MmaStage::reach_chunks(const Side& side, const Expr* chunks) {
+  Reached reached = reach(side);
+  if (chunks) reached.base = k_.b.let(s_.value(chunks));
+  return reached;
+}
+
+const Expr* MmaStage::chunk_of(const Side& side, bool is_load, const Reached& reached, const Expr* chunk, const Expr* first) {
+  const int64_t values = kCellsOfChunk * values_;
+  const int64_t known = ir::divisor_of(p_.depth_points);
+  if (is_load) return load_of(side, reached, chunk, first);
+  const bool whole = known % how_.tile.depth == 0;
+  const Expr* begin = k_.b.let(ctx_.add(first, ctx_.mul(chunk, number(values))));
+  const Expr* together = !whole && known % values == 0 ? k_.b.let(ctx_.binary(Op::Lt, begin, p_.depth_points)) : nullptr;
+  const auto value = [&](int64_t k) {
+    const Expr* at = k_.b.let(ctx_.add(begin, number(k)));
+    const Expr* exists = whole || together ? together : k_.b.let(ctx_.binary(Op::Lt, at, p_.depth_points));
+    return element(side, reached, at, exists);
+  };
+  std::vector<const Expr*> cells;
+  for (int64_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(cell(value, c));
+  return loop::widen(ctx_, std::move(cells));
+}
+
+const Expr* MmaStage::load_of(const Side& side, const Reached& reached, const Expr* number_of_chunk, const Expr* first) {
+  const int64_t values = kCellsOfChunk * values_;
+  const Expr* begin = k_.b.let(ctx_.add(ctx_.floordiv(first, number(values)), number_of_chunk));
+  const Expr* index = ctx_.mul(k_.b.let(ctx_.add(reached.base, begin)), number(values));
+  const bool whole = ir::divisor_of(p_.depth_points) % how_.tile.depth == 0;
+  const Expr* exists = whole ? nullptr : ctx_.binary(Op::Lt, begin, ctx_.floordiv(p_.depth_points, number(values)));
+  const nest::Operand& o = side.factor;
+  const auto chunk = [&] {
+    std::vector<const Expr*> loads, cells;
+    for (int64_t k = 0; k < values_; ++k) loads.push_back(k_.b.let(loop::vec_load(ctx_, o.load->array, {o.load->type.dtype, kCellsOfChunk}, ctx_.add(index, number(k * kCellsOfChunk)))));
+    const auto value = [&](int64_t k) {
+      const Expr* one = of(loads[static_cast<size_t>(k / kCellsOfChunk)], static_cast<unsigned>(k % kCellsOfChunk));
+      return o.factor->op == Op::Tf32 ? ctx_.unary(Op::Tf32, one) : one;
+    };
+    for (int64_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(cell(value, c));
+    return loop::widen(ctx_, std::move(cells));
+  };
+  const Expr* needed = s_.both(reached.guard, exists);
+  if (!needed) return chunk();
+  const Expr* cells = k_.b.local(loop::splat(ctx_, ctx_.integer(0, DType::U32), kCellsOfChunk));
+  k_.b.with_if(needed, [&] { k_.b.assign(cells, chunk()); });
+  return cells;
+}
+
+const Expr* MmaStage::cell(const std::function<const Expr*(int64_t)>& value, int64_t c) {
+  if (factors_ == DType::F32) return ctx_.convert(Op::Bitcast, {DType::U32, 1}, value(c));
+  if (of_codes()) {
+    const auto code = [&](int64_t k) { return ctx_.cast(DType::U32, ctx_.convert(Op::Bitcast, {DType::U8, 1}, value(values_ * c + k))); };
+    const Expr* all = code(0);
+    for (int64_t k = 1; k < values_; ++k) all = ctx_.binary(Op::BitOr, all, ctx_.binary(Op::Shl, code(k), ctx_.integer(k * bits_of(DType::U8), DType::U32)));
+    return k_.b.let(all);
+  }
+  const Expr *first = value(2 * c), *second = value(2 * c + 1);
+  return pair(first, second);
+}
+
+const Expr* MmaStage::pair(const Expr* first, const Expr* second) {
+  const auto bits = [&](const Expr* v) { return ctx_.cast(DType::U32, ctx_.convert(Op::Bitcast, {DType::U16, 1}, v)); };
+  const Expr *low = bits(first), *high = bits(second);
+  return ctx_.binary(Op::BitOr, low, ctx_.binary(Op::Shl, high, ctx_.integer(16, DType::U32)));
+}
+
+MmaStage::Halves MmaStage::halves(const Expr* chunk, bool is_short, const Expr* high_bits) {
+  if (factors_ != DType::F32 || is_short) return {chunk, nullptr};
+  const auto as = [&](DType t, const Expr* v) { return loop::vec_convert(ctx_, Op::Bitcast, t, v); };
+  const Expr* mask = loop::splat(ctx_, high_bits ? high_bits : ctx_.integer(kHighBits, DType::U32), kCellsOfChunk);
+  const Expr* high = k_.b.let(loop::vec_binary(ctx_, Op::BitAnd, chunk, mask));
+  return {high, k_.b.let(as(DType::U32, loop::vec_binary(ctx_, Op::Sub, as(DType::F32, chunk), as(DType::F32, high))))};
+}
+
+const Expr* MmaStage::product(const Expr* sums, const Expr* a, const Expr* b) { return k_.b.mma(factors_, sums, a, b); }
+
+void MmaStage::add_piece(const Halves& upper, const Halves& lower, const std::vector<Halves>& b, std::vector<const Expr*>& sums) {
+  for (unsigned step = 0; step < 2; ++step) {
+    const auto rows = [&](const Expr* up, const Expr* down) { return k_.b.let(loop::widen(ctx_, {of(up, 2 * step), of(down, 2 * step), of(up, 2 * step + 1), of(down, 2 * step + 1)})); };
+    const Expr *high = rows(upper.high, lower.high), *low = upper.low ? rows(upper.low, lower.low) : nullptr;
+    const auto add = [&](const Expr* a, const Expr* Halves::*half) {
+      if (!a) return;
+      for (size_t n = 0; n < b.size(); ++n)
+        if (const Expr* c = b[n].*half) sums[n] = product(sums[n], a, loop::widen(ctx_, {of(c, 2 * step), of(c, 2 * step + 1)}));
+    };
+    add(low, &Halves::high);
+    add(high, &Halves::low);
+    add(high, &Halves::high);
+  }
+}
+
+namespace {
 
 double whole_pieces(double steps, int64_t depth) { return std::ceil(steps / static_cast<double>(depth)) * static_cast<double>(depth); }
 

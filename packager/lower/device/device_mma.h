@@ -1,6 +1,7 @@
 // Products on tensor cores: which of them, by which schedules, and the stage that does one.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,8 +9,56 @@
 
 namespace mlc::lower {
 
-// What multiplies there: "mma.f16", "mma.bf16", "mma.i8" for codes of 8 bits, or "mma.f32" for three products of tf32; empty: lanes do, by multiply-adds.
+// What multiplies there: "mma.f16", "mma.bf16", "mma.i8" for codes of 8 bits, or "mma.f32" for three products of tf32 (one, of factors that it holds); empty: lanes do, by multiply-adds.
 std::string mma_instruction(const Job& job, const DeviceProduct& p, const ProductSize& size);
+// The type of factors that are taken as they are; I8: codes of both signs; F32: they are computed in f32 first. Of one operand: its elements.
+DType factors_of(const DeviceProduct& p);
+DType element_type(const nest::Operand& o);
+// Whether tf32 holds all its values.
+bool is_short(const nest::Operand& o);
+int64_t cell_values(DType factors);  // of the depth, in a cell of 32 bits
+
+constexpr int64_t kCellsOfChunk = 4, kRowChunks = 4;  // cells of a chunk; chunks of a row in a piece
+constexpr uint32_t kHighBits = 0xffffe000;     // of an f32 that tf32 has
+constexpr int64_t kWarpLanes = 32, kMmaRows = 16, kMmaColumns = 8;
+
+// What stages have in common whose warps multiply: chunks of cells, as memory has them and as an instruction wants them (device_mma.cpp).
+class MmaStage : public ProductStage {
+ protected:
+  MmaStage(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how, DType factors);
+
+  struct Halves {
+    const ir::Expr *high = nullptr, *low = nullptr;  // null: there is none
+  };
+  bool of_codes() const { return factors_ == DType::I8; }
+  const ir::Expr* number(int64_t n);
+  const ir::Expr* of(const ir::Expr* v, unsigned lane);
+  // Where a chunk of a row of a piece lies, in chunks.
+  const ir::Expr* at_chunk(const ir::Expr* row, const ir::Expr* chunk);
+  bool is_along_depth(const Side& side);
+  // Where the depth begins, counted in chunks, if chunks lie in memory as they are wanted, at multiples of their size; null: they do not.
+  const ir::Expr* chunks_of(const Side& side);
+  Reached reach_chunks(const Side& side, const ir::Expr* chunks);
+  // The cells of a chunk of the piece that begins at `first`, zero where the depth has ended; the dims of the side are bound.
+  const ir::Expr* chunk_of(const Side& side, bool is_load, const Reached& reached, const ir::Expr* chunk, const ir::Expr* first);
+  // Cell `c` of these values.
+  const ir::Expr* cell(const std::function<const ir::Expr*(int64_t)>& value, int64_t c);
+  // Two neighbours of 16 bits as one cell.
+  const ir::Expr* pair(const ir::Expr* first, const ir::Expr* second);
+  // `high_bits`: a number with these bits that only the run knows; null: a constant.
+  Halves halves(const ir::Expr* chunk, bool is_short, const ir::Expr* high_bits = nullptr);
+  // sums + a*b, by the instruction.
+  virtual const ir::Expr* product(const ir::Expr* sums, const ir::Expr* a, const ir::Expr* b);
+  // Products of a piece: rows g and g + 8 by the columns that `b` has, the smallest first.
+  void add_piece(const Halves& upper, const Halves& lower, const std::vector<Halves>& b, std::vector<const ir::Expr*>& sums);
+
+  const DType factors_;
+  const int64_t values_;  // of the depth in a cell
+
+ private:
+  const ir::Expr* load_of(const Side& side, const Reached& reached, const ir::Expr* number_of_chunk, const ir::Expr* first);
+};
+
 // Best first. `base` has the loops of the product.
 std::vector<schedule::Schedule> mma_schedules(const Job& job, const DeviceProduct& p, const ProductSize& size, schedule::Schedule base, const std::string& instruction);
 StagePtr mma_stage(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how);

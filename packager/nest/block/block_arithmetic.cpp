@@ -34,6 +34,7 @@ bool real_loop(Op op, F* d, const F* a, int64_t n) {
     case Op::Erf: each(d, a, n, [](F x) { return std::erf(x); }); return true;
     case Op::Floor: each(d, a, n, [](F x) { return std::floor(x); }); return true;
     case Op::Rint: each(d, a, n, [](F x) { return std::nearbyint(x); }); return true;
+    case Op::Tf32: each(d, a, n, [](F x) { return static_cast<F>(ir::tf32_value(static_cast<float>(x))); }); return true;
     default: return false;
   }
 }

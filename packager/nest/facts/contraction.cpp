@@ -22,9 +22,10 @@ std::unordered_set<const Expr*> mentioning(const Expr* e, const std::vector<cons
 
 bool mentions(const Expr* e, const std::vector<const ir::Dim*>& dims) { return mentioning(e, dims).contains(e); }
 
-// A load, or what it is converted to without loss in the type of the sum.
+// A load, what it is converted to without loss in the type of the sum, or rounded to for tensor cores.
 const Expr* element(const Expr* e) {
   if (e->op == Op::Load) return e;
+  if (e->op == Op::Tf32) return e->args[0]->op == Op::Load ? e->args[0] : nullptr;
   if (e->op != Op::Cast || e->args[0]->op != Op::Load) return nullptr;
   const DType from = e->args[0]->type.dtype, to = e->type.dtype;
   const bool is_short = from == DType::I8 || from == DType::U8 || from == DType::I16 || from == DType::U16;

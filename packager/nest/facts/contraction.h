@@ -2,7 +2,8 @@
 //
 //   sum( a[batch, m, taps, k] * b[batch, n, taps, k]  for taps, k  where ..)
 //
-// An element is a number as stored in memory (f16 and bf16 are converted to f32, in which their products are summed), or a
+// An element is a number as stored in memory (f16 and bf16 are converted to f32, in which their products are summed; f32 may be rounded to
+// tf32), or a
 // code of 8 bits: then the number is scale * (code - zero). Around the sum stands the epilogue, which does not matter here.
 #pragma once
 

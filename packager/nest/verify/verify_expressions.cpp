@@ -106,6 +106,7 @@ void Verifier::node(const Expr* e, const Dims& bound) {
     case Op::IsNan: case Op::IsInf: good = e->type == kBool && is_float(type(0).dtype); break;
     case Op::SatCast: good = is_int(t); break;
     case Op::Bitcast: good = bits_of(t) == bits_of(type(0).dtype); break;
+    case Op::Tf32: good = like(0) && t == DType::F32; break;
     case Op::Div: good = like(0) && like(1) && is_float(t); break;
     case Op::Add: case Op::Sub: case Op::Mul: case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv: case Op::TruncMod:
     case Op::Min: case Op::Max: case Op::Pow:

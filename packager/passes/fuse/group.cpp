@@ -21,7 +21,6 @@ using ir::Op;
 using nest::Group;
 
 constexpr size_t kMaxNests = 12;
-constexpr double kLongRow = 2048;                  // points of a fold that count as well
 
 class Grouper {
  public:
@@ -127,7 +126,7 @@ class Grouper {
     for (const nest::Write& w : n.writes)
       ir::walk(w.value, [&](const Expr* e) {
         if (e->op != Op::Fold || nest::contraction_of(ctx_, n.dims, e)) return;
-        if (const double folded = estimate(e->fold->dims); folded >= kLongRow) most = std::max(most, folded);
+        if (const double folded = estimate(e->fold->dims); folded >= targets::kAnyProcessor.long_row_points) most = std::max(most, folded);
       });
     return most;
   }

@@ -6,13 +6,13 @@
 #include "packager/nest/facts/contraction.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
+#include "targets/machines.h"
 
 namespace mlc::passes {
 namespace {
 
 using ir::Op;
 
-constexpr double kMostFolded = 4096;
 constexpr size_t kMostNodes = 120, kMostNodesOfReader = 600;
 
 class Prologues {
@@ -46,7 +46,7 @@ class Prologues {
     ir::walk(value, [&](const Expr* e) {
       if (e->op == Op::Load) cheap &= e->access != ir::Access::Checked;
       if (e->op == Op::Fold)
-        cheap &= with_folds_ && !e->fold->where && estimate(e->fold->dims) <= kMostFolded &&
+        cheap &= with_folds_ && !e->fold->where && estimate(e->fold->dims) <= targets::kAnyProcessor.refolded_points &&
                  std::all_of(e->args.begin(), e->args.end(), [](const Expr* body) { return body->op == Op::Load; });
     });
     return cheap;

@@ -22,13 +22,10 @@ namespace {
 using ir::Join;
 using ir::Op;
 
-constexpr double kFewPoints = 16;       // that fold at once
-constexpr double kLongOfBatch = 4096;   // the same, for each point of a batch whose size is free, which is likely one
-constexpr double kMostPieces = 4096, kLeastOfPiece = 256;
-constexpr double kFewPieces = 16;       // are worth chunks of one dim more
-// Chunks of so many elements at least; of the longest folds so many that the largest device has four blocks on each multiprocessor, if
-// their size is rounded up to twice what it could be.
-constexpr int64_t kChunk = 4096, kChunks = 2 * 4 * static_cast<int64_t>(targets::most_multiprocessors());
+constexpr const targets::ProcessorRow& kMachine = targets::kAnyProcessor;
+// Chunks of the longest folds: so many that the largest device has four blocks on each multiprocessor, if their size is rounded up to twice
+// what it could be.
+constexpr int64_t kChunks = 2 * 4 * static_cast<int64_t>(targets::most_multiprocessors());
 constexpr int64_t kLeastLanes = 4;
 
 class Splitter {
@@ -119,8 +116,8 @@ class Splitter {
       }
     bool is_known = true;
     for (const ir::Dim* d : fold->fold->dims) is_known &= d->extent->is_const(), inside *= estimate(d->extent);
-    if (points > kFewPoints || (is_known && points * inside < targets::kAnyProcessor.launch_points)) return std::nullopt;
-    if (is_batched && inside < kLongOfBatch) return std::nullopt;
+    if (points > kMachine.split_fold_points || (is_known && points * inside < kMachine.launch_points)) return std::nullopt;
+    if (is_batched && inside < kMachine.fold_chunk_points) return std::nullopt;
     choose(p, in_memory_order(fold->fold->dims, load), points, inside);
     p.neighbours = innermost(p.dims, load);
     if (p.kept.empty() && !p.chunked) return std::nullopt;
@@ -164,17 +161,17 @@ class Splitter {
     const double points = pieces;
     for (; k < dims.size(); ++k) {
       const double n = estimate(dims[k]->extent);
-      if (pieces * n > kMostPieces || inside / n < kLeastOfPiece) break;
+      if (pieces * n > kMachine.most_fold_pieces || inside / n < kMachine.fold_piece_points) break;
       p.kept.push_back(dims[k]);
       pieces *= n;
       inside /= n;
     }
     p.inside.assign(dims.begin() + static_cast<ptrdiff_t>(k), dims.end());
-    const bool few = pieces / points < kFewPieces && std::all_of(p.kept.begin(), p.kept.end(), [](const ir::Dim* d) { return d->extent->is_const(); });
+    const bool few = pieces / points < kMachine.few_fold_pieces && std::all_of(p.kept.begin(), p.kept.end(), [](const ir::Dim* d) { return d->extent->is_const(); });
     if (!few || p.inside.empty()) return;
     const ir::Dim* d = p.inside[0];
     const double rest = inside / estimate(d->extent);
-    int64_t chunk = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(kChunk) / rest));
+    int64_t chunk = std::max<int64_t>(1, static_cast<int64_t>(kMachine.fold_chunk_points / rest));
     if (d->extent->is_const()) {
       const int64_t n = d->extent->i;
       chunk = std::max(chunk, (n + kChunks - 1) / kChunks);

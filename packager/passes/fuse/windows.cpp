@@ -20,7 +20,6 @@ using ir::Op;
 namespace {
 
 constexpr size_t kLeastAxes = 3;
-constexpr double kWorthRows = 1.25;  // for another array and another launch
 
 // One axis of what is read is where a dim of the nest and one of the fold meet.
 struct WindowAxis {
@@ -133,8 +132,9 @@ class Window {
       if (k != axes_[0].axis) lines *= estimate(shape[k]);
     const Expr* leaf[] = {ctx_.dim(axes_.back().out)};
     const auto along = ir::linear_in(ctx_, load_->args[axes_.back().axis], leaf);
-    const double tap = along && along->coefficients[0]->is_int(1) ? 1 : targets::kAnyProcessor.strided_operations;
-    return first > 1 && kWorthRows * (points * tap * all / first + lines * first) < points * tap * all;
+    const targets::ProcessorRow& machine = targets::kAnyProcessor;
+    const double tap = along && along->coefficients[0]->is_int(1) ? 1 : machine.strided_operations;
+    return first > 1 && machine.window_rows_margin * (points * tap * all / first + lines * first) < points * tap * all;
   }
 
   uint32_t add_array() {

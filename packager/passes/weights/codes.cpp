@@ -17,13 +17,13 @@
 #include "packager/nest/text/names.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
+#include "targets/machines.h"
 
 namespace mlc::passes {
 namespace {
 
 using ir::Op;
 
-constexpr double kColumnsOfOneGroup = 64;
 constexpr int kSign = 128;  // between a code of u8 and the one of i8 that has all bits but the first in common
 
 class Codes {
@@ -188,7 +188,7 @@ class Codes {
   bool is_summed_apart(const nest::Contraction& c, const ir::Fold& fold) const {
     double columns = 1;
     for (const ir::Dim* d : c.n) columns *= estimate(d->extent);
-    return c.taps.empty() && !fold.where && columns > kColumnsOfOneGroup;
+    return c.taps.empty() && !fold.where && columns > targets::kAnyProcessor.summed_columns;
   }
 
   // The load from an array that `sum`, of one factor alone, the elements of `of`, is computed into before.

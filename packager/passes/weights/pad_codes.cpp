@@ -13,6 +13,7 @@
 #include "packager/nest/text/names.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
+#include "targets/machines.h"
 
 namespace mlc::passes {
 
@@ -20,7 +21,6 @@ using ir::Op;
 
 namespace {
 
-constexpr double kWorthPadding = 1.5;  // groups, against those of channels, which are gathered
 
 // An axis of what is read: `offset` + sums of dims of the nest and of the fold, each times a positive number.
 struct PaddedAxis {
@@ -121,7 +121,7 @@ class PadCodes {
     }
     if (!tap_ || channels >= static_cast<double>(nest::kGroup)) return false;
     others /= static_cast<double>(tap_->extent->i);
-    if (channels > 1 && channels * static_cast<double>((tap_->extent->i + nest::kGroup - 1) / nest::kGroup) > kWorthPadding * static_cast<double>(tap_->extent->i)) return false;
+    if (channels > 1 && channels * static_cast<double>((tap_->extent->i + nest::kGroup - 1) / nest::kGroup) > targets::kAnyProcessor.padded_groups * static_cast<double>(tap_->extent->i)) return false;
     return others >= 1;
   }
 

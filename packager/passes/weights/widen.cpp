@@ -2,6 +2,7 @@
 //
 //   weights       that many rows are multiplied with, as derived constants, if memory is left: else each tile would convert them again
 //   copies        of inputs (layout.cpp) that all their readers convert: else each tap of a convolution would
+//   values        that products alone read, likewise: they are rounded where they are written, and stored in f32
 //
 // Devices multiply f16 as it is stored.
 #include <algorithm>
@@ -12,14 +13,13 @@
 #include "packager/nest/text/names.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
+#include "targets/machines.h"
 
 namespace mlc::passes {
 
 namespace {
 
 using ir::Op;
-
-constexpr double kManyRows = 64;
 
 class Widening {
  public:
@@ -48,7 +48,7 @@ class Widening {
     double rows = 1;
     for (const ir::Dim* d : scope)
       if (!ir::depends_on(c->b.load, ctx_.dim(d))) rows *= estimate(d->extent);
-    const auto made = rows >= kManyRows ? twin(c->b.load->array) : std::nullopt;
+    const auto made = rows >= targets::kAnyProcessor.widened_rows ? twin(c->b.load->array) : std::nullopt;
     if (!made) return nullptr;
     const Expr *load = c->b.load, *factor = ctx_.cast(DType::F32, load);
     const Expr* wide = ctx_.load(*made, {DType::F32, 1}, {load->args.begin(), load->args.end()}, load->access);
@@ -79,13 +79,15 @@ class Widening {
     const Uses uses = uses_of(f_);
     for (size_t s = 0; s < f_.body.size(); ++s) {
       PlainMap p;
-      if (!plain_map(f_.body[s], p) || p.write->value->op != Op::Load || p.write->value->type.dtype != DType::F16) continue;
+      if (!plain_map(f_.body[s], p) || p.write->value->type.dtype != DType::F16) continue;
+      const bool is_copy = p.write->value->op == Op::Load;
       nest::Array& copy = f_.arrays[p.write->array];
       const auto stays = [&](size_t reader) { return f_.body[reader].nest && f_.body[reader].part == f_.body[s].part; };
       const auto& readers = uses.readers[p.write->array];
       const bool is_private = copy.kind == nest::Array::Kind::Temp && !uses.output[p.write->array] && uses.writers[p.write->array].size() == 1 &&
                               std::all_of(readers.begin(), readers.end(), stays);
-      if (!is_private || f_.arrays[p.write->value->array].kind != nest::Array::Kind::Input || !is_read_widened(p.write->array, readers)) continue;
+      if (!is_private || !is_read_widened(p.write->array, readers)) continue;
+      if (is_copy ? f_.arrays[p.write->value->array].kind != nest::Array::Kind::Input : !is_factor(p.write->array, readers)) continue;
       copy.dtype = DType::F32;
       for (const size_t reader : readers) map_roots(f_.body[reader], [&](const Expr* root) { return widened(root, p.write->array); });
       f_.body[s].nest->writes[0].value = ctx_.cast(DType::F32, p.write->value);
@@ -105,6 +107,23 @@ class Widening {
         });
       });
     return all && any;
+  }
+
+  // Whether products alone read it.
+  bool is_factor(uint32_t array, const std::set<size_t>& readers) {
+    size_t loads = 0, factors = 0;
+    for (const size_t reader : readers) {
+      if (!f_.body[reader].nest) return false;
+      for (const nest::Write& w : f_.body[reader].nest->writes)
+        ir::walk(w.value, [&](const Expr* e) {
+          loads += e->op == Op::Load && e->array == array;
+          const auto c = nest::contraction_of(ctx_, f_.body[reader].nest->dims, e);
+          if (!c || c->acc() != DType::F32 || !c->is_plain()) return;
+          factors += c->a.load->array == array;
+          factors += c->b.load->array == array && c->b.load != c->a.load;
+        });
+    }
+    return loads == factors && loads > 0;
   }
 
   const Expr* widened(const Expr* root, uint32_t array) {

@@ -60,6 +60,10 @@ inline void change_tile_wholly(std::mt19937& rng, schedule::Schedule& s) {
       break;
     case schedule::Family::Tile:
     case schedule::Family::Attention:
+      if (schedule::is_mma(s) && s.family == schedule::Family::Attention) {
+        s.tile.rows = one_of<int64_t>(rng, {16, 32, 64}), s.tile.columns = one_of<int64_t>(rng, {16, 32, 64}), s.block = static_cast<unsigned>(2 * s.tile.rows);
+        break;
+      }
       s.tile.rows = one_of<int64_t>(rng, {16, 32, 64}), s.tile.columns = one_of<int64_t>(rng, {16, 32, 64});
       s.tile.depth = one_of<int64_t>(rng, {4, 8, 16, 32}), s.tile.copies = one_of<unsigned>(rng, {1, 2, 4});
       break;

@@ -148,8 +148,17 @@ inline uint64_t small_of(float v, bool is_bf16) {
   const uint64_t bits = units + (uint64_t(exponent + bias - 1) << mantissa);
   return sign | std::min(bits, infinity);
 }
+// tf32 has 11 binary digits; ties go away from zero.
+inline float nearest_tf32(float v) {
+  if (v == 0 || !std::isfinite(v)) return v;
+  int exponent = 0;
+  const double digits = std::frexp(double(v), &exponent);
+  const int step = std::max(exponent, -125) - 11;
+  return float(std::ldexp(std::round(std::ldexp(digits, exponent - step)), step));
+}
 inline uint64_t converted(uint64_t a, ValueType from, ValueType to, std::string_view how) {
   if (from.kind == 'h') return bits_of(as_small(a, false));
+  if (to.kind == 't') return bits_of(nearest_tf32(as_f32(a)));
   if (to.kind == 'h' || to.kind == 'B') return small_of(as_f32(a), to.kind == 'B');
   if (from.is_float()) {
     const double v = from.bits == 32 ? as_f32(a) : as_f64(a);

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -110,4 +111,17 @@ TEST_CASE("integers of two bits wrap, saturate and lie a byte each") {
       CHECK(static_cast<int>(bytes[1]) == (v & 255));
       CHECK(bytes[2] == 0);
     }
+}
+
+TEST_CASE("tf32 has ten bits behind the first, ties go away from zero, and what is no number stays none") {
+  struct { float from, to; } cases[] = {{1, 1}, {0x1.001p0f, 1}, {0x1.002p0f, 0x1.004p0f}, {0x1.001ffep0f, 0x1p0f}, {-0x1.002p0f, -0x1.004p0f}, {0x1.fffp0f, 0x1p1f},
+                                        {-0.0f, -0.0f}, {kInf, kInf}, {-kInf, -kInf}, {std::numeric_limits<float>::max(), kInf}};
+  for (const auto& c : cases) {
+    CAPTURE(c.from);
+    CHECK(tf32_value(c.from) == c.to);
+    CHECK(tf32_value(tf32_value(c.from)) == tf32_value(c.from));
+    CHECK(apply_unary(Op::Tf32, DType::F32, DType::F32, {0, c.from}).f == c.to);
+  }
+  CHECK(std::signbit(tf32_value(-0.0f)));
+  for (const uint32_t bits : {0x7fffffffu, 0xffffffffu, 0x7fc00000u, 0x7f800001u}) CHECK(std::isnan(tf32_value(std::bit_cast<float>(bits))));
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "packager/passes/passes.h"
 #include "tests/support/nests/device_run.h"
 #include "tests/support/nests/nests.h"
 
@@ -139,6 +140,34 @@ TEST_CASE("heads are batches of products on tensor cores") {
     check_mma(ctx, scores.f, "f32", {{length, n}});
     check_mma(ctx, mix.f, "f32", {{length, n}});
   }
+}
+
+TEST_CASE("factors that are rounded to tf32 have one product, on tensor cores alone") {
+  for (const bool panels : {true, false})
+    for (const auto& [m, k, n] : {Size{32, 32, 32}, {33, 37, 40}, {70, 48, 65}}) {
+      CAPTURE(m);
+      CAPTURE(panels);
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      maker.matmul(maker.n(m), maker.n(k), maker.n(n), panels);
+      const auto products = [&](const char* name) {
+        const test::Kernels all = test::lower_all(ctx, maker.f, device(name), test::test_math, nullptr);
+        std::string text;
+        for (const std::vector<loop::Kernel>& kernels : all)
+          for (const loop::Kernel& kernel : kernels) text += loop::to_string(kernel);
+        std::array<size_t, 2> found{};
+        for (size_t at = 0; (at = text.find("mma ", at)) != text.npos; ++at) ++found[0];
+        for (size_t at = 0; (at = text.find("tf32", at)) != text.npos; ++at) ++found[1];
+        return found;
+      };
+      const auto three = products("cuda-sm80");
+      REQUIRE(passes::run(ctx, maker.f, {.pipeline = {"products-in-tf32"}}).ok());
+      const auto one = products("cuda-sm80");
+      CHECK(3 * one[0] == three[0]);
+      CHECK((one[1] > 0 && three[1] == 0));
+      for (const char* name : {"cuda-sm75", "vulkan-base"}) CHECK(products(name) == std::array<size_t, 2>{});
+      check_mma(ctx, maker.f, "f32");
+    }
 }
 
 TEST_CASE("tensor cores are for devices that have them, and products with enough of everything") {

@@ -67,7 +67,8 @@ TEST_CASE("legal schedules of attention") {
   const auto counts = check_device(25, false, [](NestMaker& m, std::mt19937& rng, const Extents& extent) {
     test::AttentionForm form{.causal = rng() % 2 == 0, .masked = rng() % 2 == 0, .safe = true, .heads = 1};
     form.depth = test::one_of<int64_t>(rng, {8, 20}), form.values = test::one_of<int64_t>(rng, {8, 20, 40});
-    test::attention(m, form, extent(test::one_of<int64_t>(rng, {17, 20, 37})), extent(test::one_of<int64_t>(rng, {32, 50})));
+    form.type = form.value_type = test::one_of(rng, {DType::F32, DType::F16, DType::BF16});
+    test::attention(m, form, extent(test::one_of<int64_t>(rng, {17, 37, 40})), extent(test::one_of<int64_t>(rng, {32, 50})));
   });
   CHECK(counts.altered > 24);
 }

@@ -36,7 +36,7 @@ class CrossMachine {
     }
     if (targets::has_feature(target, "a64.sve")) {
       processors_.clear();
-      for (unsigned bytes = target.vector_bytes; bytes <= 256; bytes *= 2)
+      for (unsigned bytes = target.vector_bytes; bytes <= 64; bytes *= 2)
         processors_.push_back(" -cpu max,sve-default-vector-length=" + std::to_string(bytes));
     }
     if (targets::has_feature(target, "la.lsx")) processors_ = {" -cpu la464"};

@@ -83,8 +83,8 @@ TEST_CASE("halves are compared as vectors, where vectors of them are converted")
   }
 }
 
-// y[0] = a sum over many names, forwards and then backwards.
-loop::Kernel crowded(ir::Context& ctx, loop::Hoisting hoisting) {
+// y[0] = a sum over many names, forwards and then backwards; of vectors, lane by lane.
+loop::Kernel crowded(ir::Context& ctx, loop::Hoisting hoisting, int64_t count = 700, uint16_t lanes = 1) {
   loop::Kernel kernel;
   kernel.name = "crowded";
   kernel.hoisting = hoisting;
@@ -94,11 +94,12 @@ loop::Kernel crowded(ir::Context& ctx, loop::Hoisting hoisting) {
   kernel.tiles = ctx.integer(1);
   loop::Builder b(ctx, kernel.body);
   std::vector<const ir::Expr*> names;
-  for (int64_t k = 0; k < 700; ++k)
-    names.push_back(b.let(loop::vec_unary(ctx, ir::Op::Sqrt, loop::vec_load(ctx, 0, {DType::F64, 1}, ctx.integer(k)))));
-  const ir::Expr* sum = b.local(ctx.number(0, DType::F64));
+  for (int64_t k = 0; k < count; ++k)
+    names.push_back(b.let(loop::vec_unary(ctx, ir::Op::Sqrt, loop::vec_load(ctx, 0, {DType::F64, lanes}, ctx.integer(k * lanes)))));
+  const auto number = [&](double n) { return loop::splat(ctx, ctx.number(n, DType::F64), lanes); };
+  const ir::Expr* sum = b.local(number(0));
   const auto add = [&](const ir::Expr* name) {
-    b.assign(sum, loop::vec_binary(ctx, ir::Op::Add, loop::vec_binary(ctx, ir::Op::Mul, sum, ctx.number(0.75, DType::F64)), name));
+    b.assign(sum, loop::vec_binary(ctx, ir::Op::Add, loop::vec_binary(ctx, ir::Op::Mul, sum, number(0.75)), name));
   };
   for (const ir::Expr* name : names) add(name);
   std::for_each(names.rbegin(), names.rend(), add);
@@ -127,6 +128,23 @@ TEST_CASE("kernels whose stack frame is too large are told, and values in scratc
     CHECK(large.empty());
     CHECK(small->scratch_bytes[0] >= 700 * 8);
     CHECK(targets::audit_module(t, small->bytes).ok());
+  }
+}
+
+TEST_CASE("as many registers of SVE may be on the stack as the longest that it meets leave room for") {
+  ir::Context ctx;
+  for (const char* name : {"armv8-a+sve256", "armv8-a+sve512"}) {
+    const targets::Target& t = *targets::find_target(name);
+    const auto large = [&](int64_t count) {
+      const loop::Kernel kernel = crowded(ctx, loop::Hoisting::All, count, static_cast<uint16_t>(t.vector_bytes / 8));
+      std::vector<targets::LargeFrame> found;
+      const auto module = targets::emit_module(t, {&kernel, 1}, &found);
+      REQUIRE(module.ok());
+      if (found.empty()) CHECK(targets::audit_module(t, module->bytes).ok());
+      return !found.empty();
+    };
+    CHECK(!large(80));
+    CHECK(large(120));
   }
 }
 

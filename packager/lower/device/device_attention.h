@@ -1,0 +1,26 @@
+// What the two stages of attention have in common (device_attention.cpp: lanes multiply; device_attention_mma.cpp: tensor cores do).
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "packager/lower/device/attention.h"
+
+namespace mlc::lower {
+
+constexpr int64_t kElementsOfWarp = 32;  // of a value, which a turn of products on tensor cores takes at once: values are filled up to a multiple
+
+// Which keys the `rows` queries from `first` on may look at: where a condition on the key fails, its score is -inf, its weight zero.
+std::pair<const ir::Expr*, const ir::Expr*> keys_of_block(Skeleton& k, Body& s, const Attention& a, const ir::Expr* first, int64_t rows);
+// Whether all turns have as many keys.
+bool has_whole_turns(const Attention& a, int64_t keys);
+// What a score becomes, whose query has this largest one.
+const ir::Expr* exponential(Skeleton& k, Body& s, const Attention& a, const ir::Expr* score, const ir::Expr* top);
+
+// What multiplies on tensor cores: "mma.f16", "mma.bf16", or "mma.f32" for three products of tf32; empty: lanes do, by multiply-adds.
+std::string attention_mma_instruction(const Job& job, const Attention& a);
+// How deep such a block takes queries and keys: all of them, in whole pieces.
+int64_t attention_mma_depth(const Attention& a);
+StagePtr attention_mma_stage(const Job& job, const Attention& a, Skeleton& k, const schedule::Schedule& how);
+
+}  // namespace mlc::lower

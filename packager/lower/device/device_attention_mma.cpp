@@ -1,0 +1,455 @@
+// Attention on tensor cores (loop::StmtKind::Mma; form: FlashAttention-2): a warp has 16 queries of the block, and goes along the keys with the
+// others. Scores and weights never leave its registers:
+//
+//   chunks of the queries stay in registers
+//   for some keys
+//     these and their values go to shared memory
+//     scores = queries * keys: each lane has two neighbours of 8 keys, of rows g and g + 8
+//     four lanes of a row have its maximum by shuffles, then their exponentials; what was summed before fades
+//     sums = sums * fading + exponentials * values
+//   what becomes of the sums is written, once they have gone through shared memory
+//
+// Queries and keys are chunks of cells as device_mma.cpp has them. Where lanes hold scores, there they hold the first factor of the second
+// product: of 16 bits keys 2t and 2t + 1 are one cell; of f32 they are the cells t and t + 4, so that values are read in that order. Values lie
+// key by key (of 16 bits: pairs of keys, a cell for each element), behind each row a pad with which eight lanes meet in no bank. A lane reads 16
+// bytes: the same column of four instructions. So four elements side by side belong to four tiles of sums, and a lane has eight of them.
+//
+// Weights are f32. With values of f32 these are three products of tf32; of f16 a weight is the sum of two numbers, of bf16 of three, each a
+// product: what is left of a weight, which is 1 at most, is below 2^-24. Products of a piece begin at zero, as in device_mma.cpp; then
+// they join the sums by the multiply-add that lets these fade.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "packager/lower/device/device_attention.h"
+#include "packager/lower/device/device_mma.h"
+
+namespace mlc::lower {
+
+using ir::Expr;
+using ir::Op;
+
+namespace {
+
+constexpr int64_t kTilesOfWarp = kElementsOfWarp / kMmaColumns;  // of sums, whose columns are side by side
+constexpr int64_t kPieceKeys = 16;                               // whose products begin at zero
+constexpr int64_t kPadOfResults = 4;                             // behind each row of sums in memory: eight lanes meet in no bank
+constexpr int64_t kLanesOfRow = kRowChunks;                      // of a warp, that share a row of scores
+constexpr double kLeastSide = 32;
+constexpr int64_t kMostDepth = 256;
+
+int64_t up_to(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+DType attention_factors(const Attention& a) {
+  const DType t = factors_of(a.product);
+  return t == element_type(a.values.factor) ? t : DType::F32;
+}
+
+class AttentionMma final : public MmaStage {
+ public:
+  AttentionMma(const Job& job, const Attention& a, Skeleton& k, const schedule::Schedule& how)
+      : MmaStage(job, a.nest, k, a.product, how, attention_factors(a)),
+        a_(a),
+        values_side_(a.values),
+        tile_(how.tile),
+        lanes_(how.block),
+        pieces_(tile_.depth / (kCellsOfChunk * kRowChunks * values_)),
+        elements_(up_to(a.values.points->i, kElementsOfWarp)),
+        row_chunks_(elements_ / kCellsOfChunk + (values_ == 1 ? 1 : 2)),
+        value_rows_(tile_.columns / values_) {
+    if (factors_ != DType::F32) values_side_.factor.factor = values_side_.factor.load;
+    query_is_short_ = is_short(a.product.rows.factor), key_is_short_ = is_short(a.product.columns.factor), value_is_short_ = is_short(a.values.factor);
+    key_chunks_ = chunks_of(p_.columns);
+    value_chunks_ = chunks_of_values();
+    grid.push_back(ctx_.ceildiv(p_.rows.points, number(tile_.rows)));
+    values_begin_ = pieces_ * tile_.columns * kRowChunks;
+    const int64_t turn = (values_begin_ + value_rows_ * row_chunks_) * kCellsOfChunk;
+    high_bits_place_ = std::max(turn, tile_.rows * (kElementsOfWarp + kPadOfResults));
+    takes_halves_ = factors_ == DType::F32 && !query_is_short_;
+    memory_ = k_.shared("tile", DType::U32, high_bits_place_ + (takes_halves_ ? 1 : 0));
+    rows_memory_ = k_.shared("rows", DType::F32, tile_.rows);
+    const Expr* steps = ctx_.add(p_.depth_points, a_.values.points);
+    std::vector<const Expr*> extents{p_.rows.points, a_.key->extent, steps};
+    for (const ir::Dim* d : p_.batch) extents.push_back(d->extent);
+    work = k_.takes(job_.operation_ns(), extents);
+  }
+
+ private:
+  using Exprs = std::vector<const Expr*>;
+
+  // One of the rows of scores of a lane.
+  struct Query {
+    const Expr* row = nullptr;         // of the block
+    Exprs at, chunks;                  // along its dims; of its depth, piece by piece
+    const Expr *top = nullptr, *all = nullptr;  // so far; `all`: of the lane's share
+    const Expr* fading = nullptr;      // of this turn
+    Exprs scores;                      // of this turn: two of each 8 keys, then their weights
+  };
+  struct BroughtKey {
+    const Expr *row = nullptr, *chunk = nullptr, *place = nullptr;  // of the turn; of a piece; in a piece, in chunks
+  };
+  struct BroughtValue {
+    const Expr *row = nullptr, *element = nullptr, *place = nullptr;
+  };
+
+  void part(const std::vector<Range>&) override {}
+
+  void block(const std::vector<const Expr*>& at, const Expr* lane) override {
+    bind_batch(at);
+    first_ = k_.b.let(ctx_.mul(at[p_.batch.size()], number(tile_.rows)));
+    warp_ = k_.b.let(ctx_.floordiv(lane, number(kWarpLanes)));
+    group_ = k_.b.let(ctx_.floordiv(ctx_.floormod(lane, number(kWarpLanes)), number(kLanesOfRow))), in_group_ = k_.b.let(ctx_.floormod(lane, number(kLanesOfRow)));
+    key_place_ = k_.b.let(at_chunk(group_, in_group_));
+    // Keys 2t and 2t + 1 of f32; pairs t and t + 4 of others.
+    const Expr* row = values_ == 1 ? ctx_.mul(in_group_, number(2)) : in_group_;
+    value_place_ = k_.b.let(ctx_.add(ctx_.add(ctx_.mul(row, number(row_chunks_)), group_), number(values_begin_)));
+    share_bringing(lane);
+    for (int64_t half = 0; half < 2; ++half) bring_query(queries_[half], half);
+    for (int64_t k = 0; k < elements_ / kMmaColumns; ++k) sums_.push_back(k_.b.local(zero(4)));
+    const auto [begin, end] = keys_of_block(k_, s_, a_, first_, tile_.rows);
+    keys_end_ = end;
+    // A constant would be an invitation to keep the halves of all queries in registers from turn to turn.
+    if (takes_halves_) k_.b.with_if(ctx_.binary(Op::Eq, lane, number(0)), [&] { k_.b.store(memory_, number(high_bits_place_), ctx_.integer(kHighBits, DType::U32)); });
+    walk_keys(begin);
+    write_results(lane);
+  }
+
+  void walk_keys(const Expr* begin) {
+    k_.b.with_rolled_for(begin, keys_end_, tile_.columns, [&](const Expr* first) {
+      const Exprs chunks = bring(first);
+      k_.b.append(loop::StmtKind::Barrier);  // all lanes have read the turn before
+      store(chunks);
+      k_.b.append(loop::StmtKind::Barrier);
+      if (takes_halves_) high_bits_ = k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, 1}, number(high_bits_place_)));
+      add_scores();
+      for (Query& q : queries_) weigh(q, first);
+      add_values();
+    });
+  }
+
+  // ---- what lanes bring ----
+
+  // Neighbouring lanes bring what lies side by side in memory: chunks of a key, or keys of a chunk; elements of a value.
+  void share_bringing(const Expr* lane) {
+    const bool along_depth = is_along_depth(p_.columns);
+    for (int64_t k = 0; k < tile_.columns * kRowChunks / lanes_; ++k) {
+      const Expr* turn = ctx_.add(lane, number(k * lanes_));
+      BroughtKey one;
+      one.row = k_.b.let(along_depth ? ctx_.floordiv(turn, number(kRowChunks)) : ctx_.floormod(turn, number(tile_.columns)));
+      one.chunk = k_.b.let(along_depth ? ctx_.floormod(turn, number(kRowChunks)) : ctx_.floordiv(turn, number(tile_.columns)));
+      one.place = k_.b.let(at_chunk(one.row, one.chunk));
+      keys_.push_back(one);
+    }
+    const int64_t chunks = elements_ / kCellsOfChunk;
+    for (int64_t k = 0; k < value_rows_ * chunks / lanes_; ++k) {
+      const Expr *turn = ctx_.add(lane, number(k * lanes_)), *chunk = k_.b.let(ctx_.floormod(turn, number(chunks)));
+      BroughtValue one;
+      one.row = k_.b.let(ctx_.floordiv(turn, number(chunks)));
+      one.element = k_.b.let(ctx_.mul(chunk, number(kCellsOfChunk)));
+      one.place = k_.b.let(ctx_.add(ctx_.add(ctx_.mul(one.row, number(row_chunks_)), chunk), number(values_begin_)));
+      brought_.push_back(one);
+    }
+  }
+
+  // Chunk t of each piece of row g or g + 8.
+  void bring_query(Query& q, int64_t half) {
+    const Expr* chunks = chunks_of(p_.rows);
+    Exprs extents;
+    for (const ir::Dim* d : p_.rows.dims) extents.push_back(d->extent);
+    q.row = k_.b.let(ctx_.add(ctx_.add(ctx_.mul(warp_, number(kMmaRows)), group_), number(half * kMmaRows / 2)));
+    q.at = k_.decoded(existing(p_.rows, ctx_.add(first_, q.row), tile_.rows), extents);
+    with_query(q, [&] {
+      const Reached reached = reach_chunks(p_.rows, chunks);
+      for (int64_t p = 0; p < pieces_; ++p) q.chunks.push_back(k_.b.let(chunk_of(p_.rows, chunks != nullptr, reached, in_group_, piece(p))));
+    });
+    q.top = k_.b.local(ctx_.number(-INFINITY, DType::F32));
+    q.all = k_.b.local(zero());
+  }
+
+  const Expr* piece(int64_t p) { return number(p * kCellsOfChunk * kRowChunks * values_); }
+
+  void with_query(const Query& q, const std::function<void()>& body) {
+    s_.scoped([&] {
+      for (size_t d = 0; d < p_.rows.dims.size(); ++d) s_.bind(p_.rows.dims[d], q.at[d]);
+      body();
+    });
+  }
+
+  bool has_whole_turns() const { return lower::has_whole_turns(a_, tile_.columns); }
+  // The key, or the last one where there are not so many.
+  const Expr* existing_key(const Expr* key) { return has_whole_turns() ? key : k_.b.let(ctx_.min(key, ctx_.sub(a_.key->extent, number(1)))); }
+
+  // All chunks that the lane brings for the turn that begins at `first`.
+  Exprs bring(const Expr* first) {
+    Exprs chunks;
+    for (const BroughtKey& one : keys_)
+      s_.scoped([&] {
+        s_.bind(a_.key, existing_key(k_.b.let(ctx_.add(first, one.row))));
+        const Reached reached = reach_chunks(p_.columns, key_chunks_);
+        for (int64_t p = 0; p < pieces_; ++p) chunks.push_back(k_.b.let(chunk_of(p_.columns, key_chunks_ != nullptr, reached, one.chunk, piece(p))));
+      });
+    for (const BroughtValue& one : brought_) {
+      Exprs of_keys[2], cells;
+      for (int64_t v = 0; v < values_; ++v) of_keys[v] = four_values(k_.b.let(ctx_.add(first, ctx_.add(ctx_.mul(one.row, number(values_)), number(v)))), one.element);
+      for (size_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(values_ == 1 ? ctx_.convert(Op::Bitcast, {DType::U32, 1}, of_keys[0][c]) : pair(of_keys[0][c], of_keys[1][c]));
+      chunks.push_back(k_.b.let(loop::widen(ctx_, std::move(cells))));
+    }
+    return chunks;
+  }
+
+  void store(const Exprs& chunks) {
+    size_t n = 0;
+    for (const BroughtKey& one : keys_)
+      for (int64_t p = 0; p < pieces_; ++p) k_.b.store(memory_, ctx_.mul(ctx_.add(one.place, number(p * tile_.columns * kRowChunks)), number(kCellsOfChunk)), chunks[n++]);
+    for (const BroughtValue& one : brought_) k_.b.store(memory_, ctx_.mul(one.place, number(kCellsOfChunk)), chunks[n++]);
+  }
+
+  // Where the values of a key begin, counted in fours, if four of them are a load; null: they are not.
+  const Expr* chunks_of_values() {
+    const nest::Operand& o = values_side_.factor;
+    if (values_side_.dims.size() != 1 || !o.is_plain() || o.load->access == ir::Access::Checked || s_.facts.needs_guard(o.load->args[0])) return nullptr;
+    const Expr* leaf[] = {ctx_.dim(values_side_.dims[0])};
+    const auto linear = ir::linear_in(ctx_, o.load->args[0], leaf);
+    const bool is_load = linear && linear->coefficients[0]->is_int(1) && ir::divisor_of(linear->rest) % kCellsOfChunk == 0 && values_side_.points->i % kCellsOfChunk == 0;
+    return is_load ? ctx_.floordiv(linear->rest, number(kCellsOfChunk)) : nullptr;
+  }
+
+  // Zero where there is no such key: its weight is zero as well. Sums of elements that do not exist are not written.
+  Exprs four_values(const Expr* key, const Expr* element) {
+    const nest::Operand& o = values_side_.factor;
+    const Expr* exists = has_whole_turns() ? nullptr : k_.b.let(ctx_.binary(Op::Lt, key, keys_end_));
+    Exprs values;
+    s_.scoped([&] {
+      s_.bind(a_.key, existing_key(key));
+      const Expr* together = nullptr;
+      if (value_chunks_) {
+        const Expr* last = number(values_side_.points->i / kCellsOfChunk - 1);
+        const Expr* chunk = ctx_.min(ctx_.floordiv(element, number(kCellsOfChunk)), last);
+        const Expr* base = k_.b.let(ctx_.add(k_.b.let(s_.value(value_chunks_)), chunk));
+        const DType t = o.load->type.dtype;
+        together = k_.b.let(loop::vec_load(ctx_, o.load->array, {t, kCellsOfChunk}, ctx_.mul(base, number(kCellsOfChunk))));
+        if (exists) together = k_.b.let(loop::vec_select(ctx_, exists, together, loop::splat(ctx_, ctx_.number(0, t), kCellsOfChunk)));
+      }
+      for (unsigned c = 0; c < kCellsOfChunk; ++c)
+        s_.scoped([&] {
+          if (together) s_.define(o.load, of(together, c));
+          else bind_point(values_side_, existing(values_side_, ctx_.add(element, number(c)), elements_));
+          const Expr* value = s_.value(o.factor);
+          values.push_back(k_.b.let(exists && !together ? ctx_.select(exists, value, ctx_.number(0, value->type.dtype)) : value));
+        });
+    });
+    return values;
+  }
+
+  // ---- one turn ----
+
+  const Expr* chunk_at(const Expr* place) { return k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, kCellsOfChunk}, ctx_.mul(place, number(kCellsOfChunk)))); }
+
+  void add_scores() {
+    const int64_t columns = tile_.columns / kMmaColumns;
+    Exprs sums(static_cast<size_t>(columns), zero(4));
+    for (int64_t p = 0; p < pieces_; ++p) {
+      std::vector<Halves> keys;
+      for (int64_t n = 0; n < columns; ++n)
+        keys.push_back(halves(chunk_at(ctx_.add(key_place_, number((p * tile_.columns + n * kMmaColumns) * kRowChunks))), key_is_short_));
+      const auto of_row = [&](const Query& q) { return halves(q.chunks[static_cast<size_t>(p)], query_is_short_, high_bits_); };
+      const bool apart = factors_ == DType::F32 && p > 0;
+      Exprs products = apart ? Exprs(sums.size(), zero(4)) : sums;
+      add_piece(of_row(queries_[0]), of_row(queries_[1]), keys, products);
+      for (size_t n = 0; n < sums.size(); ++n) sums[n] = apart ? k_.b.let(loop::vec_binary(ctx_, Op::Add, sums[n], products[n])) : products[n];
+    }
+    for (unsigned half = 0; half < 2; ++half) {
+      queries_[half].scores.clear();
+      for (const Expr* four : sums)
+        for (unsigned k = 0; k < 2; ++k) queries_[half].scores.push_back(k_.b.let(of(four, half * 2 + k)));
+    }
+  }
+
+  // Scores become weights, the row's top and sum those of all keys so far.
+  void weigh(Query& q, const Expr* first) {
+    const Expr* lowest = ctx_.number(-INFINITY, DType::F32);
+    with_query(q, [&] {
+      for (size_t k = 0; k < q.scores.size(); ++k) q.scores[k] = score(q.scores[k], ctx_.add(first, key_of(k)));
+    });
+    Exprs best = q.scores;
+    for (; best.size() > 1; best.resize(best.size() / 2))
+      for (size_t k = 0; k < best.size() / 2; ++k) best[k] = k_.b.let(loop::vec_binary(ctx_, Op::Max, best[2 * k], best[2 * k + 1]));
+    const Expr* top = k_.b.let(loop::vec_binary(ctx_, Op::Max, q.top, k_.b.fold_lanes(Op::Max, best[0], kLanesOfRow)));
+    // Where all scores are -inf so far, their difference would be no number: a score to come would not wash that away.
+    const Expr* least = k_.b.let(ctx_.select(ctx_.binary(Op::Eq, top, lowest), zero(), top));
+    const auto power = [&](const Expr* score) {
+      const Expr* e = nullptr;
+      with_query(q, [&] { e = exponential(k_, s_, a_, score, least); });
+      return e;
+    };
+    q.fading = power(q.top);
+    for (const Expr*& score : q.scores) score = power(score);
+    Exprs all = q.scores;
+    for (; all.size() > 1; all.resize(all.size() / 2))
+      for (size_t k = 0; k < all.size() / 2; ++k) all[k] = k_.b.let(loop::vec_binary(ctx_, Op::Add, all[2 * k], all[2 * k + 1]));
+    k_.b.assign(q.all, multiply_add(all[0], q.all, q.fading));
+    k_.b.assign(q.top, top);
+  }
+
+  const Expr* key_of(size_t score) {
+    return ctx_.add(ctx_.mul(in_group_, number(2)), number(static_cast<int64_t>(score / 2) * kMmaColumns + static_cast<int64_t>(score % 2)));
+  }
+
+  // Of the query that is bound and a key, which may not exist: then nothing is as large.
+  const Expr* score(const Expr* product, const Expr* key) {
+    const Expr* result = nullptr;
+    s_.scoped([&] {
+      key = k_.b.let(key);
+      s_.bind(a_.key, existing_key(key));
+      for (const Expr* condition : a_.in_range) k_.b.fault(ctx_.logical_not(s_.value(condition)), kIndexFault);
+      s_.define(p_.fold, product);
+      result = k_.b.let(s_.value(a_.score));
+      if (!has_whole_turns()) result = k_.b.let(ctx_.select(ctx_.binary(Op::Lt, key, keys_end_), result, ctx_.number(-INFINITY, DType::F32)));
+    });
+    return result;
+  }
+
+  // The weights of the keys of one step as the first factor: numbers whose sum they are, the largest first.
+  Exprs weights(size_t step) {
+    const auto of_row = [&](size_t half, size_t k) { return queries_[half].scores[k]; };
+    if (factors_ == DType::F32) {
+      const Expr* four = loop::widen(ctx_, {of_row(0, 2 * step), of_row(1, 2 * step), of_row(0, 2 * step + 1), of_row(1, 2 * step + 1)});
+      const Halves both = halves(k_.b.let(loop::vec_convert(ctx_, Op::Bitcast, DType::U32, four)), false);
+      return {both.high, both.low};
+    }
+    Exprs cells[3];
+    for (const size_t pair_of_keys : {0, 1})
+      for (const size_t half : {0, 1}) {
+        const size_t k = 4 * step + 2 * pair_of_keys;
+        const Exprs a = terms_of(of_row(half, k)), b = terms_of(of_row(half, k + 1));
+        for (size_t n = 0; n < a.size(); ++n) cells[n].push_back(factors_ == DType::F16 ? pair(a[n], b[n]) : pair_of_high(a[n], b[n]));
+      }
+    Exprs all;
+    for (Exprs& four : cells)
+      if (!four.empty()) all.push_back(k_.b.let(loop::widen(ctx_, std::move(four))));
+    return all;
+  }
+
+  // Of f16 a rounded number and what is left, rounded. Of bf16 three times eight bits: all that an f32 has, as f32.
+  Exprs terms_of(const Expr* weight) {
+    const auto less = [&](const Expr* a, const Expr* b) { return k_.b.let(ctx_.binary(Op::Sub, a, b)); };
+    if (factors_ == DType::F16) {
+      const Expr* first = k_.b.let(ctx_.cast(factors_, weight));
+      return {first, k_.b.let(ctx_.cast(factors_, less(weight, ctx_.cast(DType::F32, first))))};
+    }
+    Exprs terms{weight};
+    while (terms.size() < 3) terms.push_back(less(terms.back(), as(DType::F32, ctx_.binary(Op::BitAnd, as(DType::U32, terms.back()), upper_half()))));
+    return terms;
+  }
+  const Expr* as(DType t, const Expr* v) { return ctx_.convert(Op::Bitcast, {t, 1}, v); }
+  const Expr* upper_half() { return ctx_.integer(0xffff0000, DType::U32); }
+  // The first bits of two numbers of f32 as a cell of bf16.
+  const Expr* pair_of_high(const Expr* first, const Expr* second) {
+    return ctx_.binary(Op::BitOr, ctx_.binary(Op::Shr, as(DType::U32, first), ctx_.integer(16, DType::U32)), ctx_.binary(Op::BitAnd, as(DType::U32, second), upper_half()));
+  }
+
+  // 32 elements of all values after the other, whose sums have few products under way.
+  void add_values() {
+    const int64_t keys_of_step = kMmaColumns * values_, steps = tile_.columns / keys_of_step, of_piece = factors_ == DType::F32 ? kPieceKeys / keys_of_step : steps;
+    std::vector<Exprs> a;
+    for (int64_t k = 0; k < steps; ++k) a.push_back(weights(static_cast<size_t>(k)));
+    const Expr *upper = queries_[0].fading, *lower = queries_[1].fading, *fading = k_.b.let(loop::widen(ctx_, {upper, upper, lower, lower}));
+    for (int64_t group = 0; group < elements_ / kElementsOfWarp; ++group)
+      for (int64_t begin = 0; begin < steps; begin += of_piece) {
+        Exprs products(kTilesOfWarp, zero(4));
+        for (int64_t step = begin; step < begin + of_piece; ++step) add_step(group, step, a[static_cast<size_t>(step)], products);
+        for (size_t n = 0; n < kTilesOfWarp; ++n) {
+          const Expr* sum = sum_at(group, n);
+          k_.b.assign(sum, begin == 0 ? loop::vec_fma(ctx_, sum, fading, products[n]) : loop::vec_binary(ctx_, Op::Add, sum, products[n]));
+        }
+      }
+  }
+
+  const Expr* sum_at(int64_t group, size_t n) { return sums_[static_cast<size_t>(group) * kTilesOfWarp + n]; }
+
+  // Products of the keys of one step, the smallest first.
+  void add_step(int64_t group, int64_t step, const Exprs& weights, Exprs& products) {
+    const int64_t place = step * kMmaColumns * row_chunks_ + group * kElementsOfWarp / kCellsOfChunk, second = (values_ == 1 ? 1 : kMmaColumns / 2) * row_chunks_;
+    const auto values_at = [&](int64_t at) { return halves(chunk_at(ctx_.add(value_place_, number(at))), value_is_short_); };
+    const Halves upper = values_at(place), lower = values_at(place + second);
+    const auto add = [&](const Expr* weights, const Expr* Halves::*half) {
+      if (!(upper.*half)) return;
+      for (unsigned n = 0; n < kTilesOfWarp; ++n) products[n] = k_.b.mma(factors_, products[n], weights, loop::widen(ctx_, {of(upper.*half, n), of(lower.*half, n)}));
+    };
+    for (size_t k = weights.size(); k-- > 1;) add(weights[k], &Halves::high);
+    add(weights[0], &Halves::low);
+    add(weights[0], &Halves::high);
+  }
+
+  // ---- behind the last turn ----
+
+  // Sums go through memory in pieces, so that neighbouring lanes write neighbours and the epilogue is code once for each.
+  void write_results(const Expr* lane) {
+    const int64_t width = kElementsOfWarp + kPadOfResults;
+    for (const Query& q : queries_) {
+      const Expr* all = k_.b.fold_lanes(Op::Add, q.all, kLanesOfRow);
+      k_.b.with_if(ctx_.binary(Op::Eq, in_group_, number(0)), [&] { k_.b.store(rows_memory_, q.row, all); });
+    }
+    for (int64_t group = 0; group < elements_ / kElementsOfWarp; ++group) {
+      k_.b.append(loop::StmtKind::Barrier);
+      for (unsigned half = 0; half < 2; ++half)
+        for (unsigned column = 0; column < 2; ++column) {  // of each tile; four tiles are four elements side by side
+          Exprs four;
+          for (size_t n = 0; n < kTilesOfWarp; ++n) four.push_back(of(sum_at(group, n), half * 2 + column));
+          const Expr* place = ctx_.add(ctx_.mul(queries_[half].row, number(width / kCellsOfChunk)), ctx_.add(ctx_.mul(in_group_, number(2)), number(column)));
+          k_.b.store(memory_, ctx_.mul(place, number(kCellsOfChunk)), loop::vec_convert(ctx_, Op::Bitcast, DType::U32, loop::widen(ctx_, std::move(four))));
+        }
+      k_.b.append(loop::StmtKind::Barrier);
+      write_group(group, lane, width);
+    }
+  }
+
+  void write_group(int64_t group, const Expr* lane, int64_t width) {
+    const Expr *column = k_.b.let(ctx_.floormod(lane, number(kElementsOfWarp))), *first_row = k_.b.let(ctx_.floordiv(lane, number(kElementsOfWarp)));
+    where_it_exists(values_side_, k_.b.let(ctx_.add(column, number(group * kElementsOfWarp))), elements_, [&] {
+      k_.b.with_for(first_row, number(tile_.rows), lanes_ / kElementsOfWarp, [&](const Expr* row) {
+        where_it_exists(p_.rows, k_.b.let(ctx_.add(first_, row)), tile_.rows, [&] {
+          const Expr* bits = loop::vec_load(ctx_, memory_, {DType::U32, 1}, ctx_.add(ctx_.mul(row, number(width)), column));
+          s_.define(a_.all, k_.b.let(loop::vec_load(ctx_, rows_memory_, {DType::F32, 1}, row)));
+          s_.define(a_.parted, k_.b.let(ctx_.convert(Op::Bitcast, {DType::F32, 1}, bits)));
+          s_.define(a_.mixed, k_.b.let(s_.value(a_.weight)));
+          emit_writes(s_, k_.b, n_, nullptr);
+        });
+      });
+    });
+  }
+
+  const Attention& a_;
+  Side values_side_;
+  const schedule::Tile tile_;
+  const int64_t lanes_;                        // of the block
+  const int64_t pieces_;                       // of the depth
+  const int64_t elements_, row_chunks_;        // of a value, filled up; chunks from one row of values in memory to the next
+  const int64_t value_rows_;                   // keys of a turn, or pairs of them
+  int64_t values_begin_ = 0, high_bits_place_ = 0;  // in memory: in chunks; in cells
+  bool takes_halves_ = false;                  // queries are two numbers of tf32
+  const Expr* high_bits_ = nullptr;            // that tf32 has
+  bool query_is_short_ = false, key_is_short_ = false, value_is_short_ = false;
+  const Expr *key_chunks_ = nullptr, *value_chunks_ = nullptr;
+  uint32_t memory_ = 0, rows_memory_ = 0;
+  const Expr *first_ = nullptr, *warp_ = nullptr, *group_ = nullptr, *in_group_ = nullptr, *key_place_ = nullptr, *value_place_ = nullptr, *keys_end_ = nullptr;
+  std::vector<BroughtKey> keys_;
+  std::vector<BroughtValue> brought_;
+  std::array<Query, 2> queries_;               // of a lane: rows g and g + 8 of its warp's
+  Exprs sums_;                                 // of a lane, four at once: tile by tile
+};
+
+}  // namespace
+
+std::string attention_mma_instruction(const Job& job, const Attention& a) {
+  const DeviceProduct& p = a.product;
+  if (!job.target.has_mma || !p.depth_points->is_const() || p.depth_points->i < 1 || p.depth_points->i > kMostDepth) return {};
+  if (estimate(p.rows.points) < kLeastSide || estimate(a.key->extent) < kLeastSide) return {};
+  return "mma." + std::string(name_of(attention_factors(a)));
+}
+
+int64_t attention_mma_depth(const Attention& a) { return up_to(a.product.depth_points->i, kCellsOfChunk * kRowChunks * cell_values(attention_factors(a))); }
+
+StagePtr attention_mma_stage(const Job& job, const Attention& a, Skeleton& k, const schedule::Schedule& how) { return std::make_unique<AttentionMma>(job, a, k, how); }
+
+}  // namespace mlc::lower
