@@ -194,7 +194,7 @@ void add_compile_flags(const Command& command, ModelFlags& flags) {
   command.add_option("--ops", flags.operator_folders, "folder with operators of your own (*.mlop)");
   command.add_option("--forms", flags.forms, "all, or none: whether convolutions may be computed with fewer multiplications, which rounds a little more")
       .one_of({"all", "none"}).shows_default();
-  command.add_option("--precision", flags.precision, "what products multiply, sums stay f32: f32; tf32, 11 bits on tensor cores (other targets as f32); f16 or bf16, 11 and 8 bits of products with weights, which are half as large, with a target of AMX attention in bf16 as well")
+  command.add_option("--precision", flags.precision, "what products multiply, sums stay f32: f32; tf32, 11 bits on tensor cores (other targets as f32); f16 or bf16, 11 and 8 bits of products with weights, which are half as large, on devices and with a target of AMX (bf16) of attention as well")
       .one_of({"f32", "tf32", "f16", "bf16"}).shows_default();
   command.add_option("--derived", flags.derived, "memory for constants that are computed when the model is opened: none or BYTES (default: 64 MiB)");
 }

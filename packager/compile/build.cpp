@@ -189,14 +189,14 @@ class Build {
   // Drawn inputs, of which some channels are large, may ask for more digits than usual ones: scores of attention become steps. Others are drawn
   // where the vectors of a program cannot tell right from wrong any more, and where a factor is beyond what its type holds, which is told.
   Result<std::optional<Rounding>> rounding_of(Program& program, GoldenOptions options, double& work) {
-    auto first = measure_rounding(ctx_, program.function, program.golden, options_.precision, multiplies_tiles(), work);
+    auto first = measure_rounding(ctx_, program.function, program.golden, options_.precision, rounded_values(), work);
     const bool overflows = !first.ok() && first.status().code == Code::Unsupported;
     if (first.ok() || (first.status().code != Code::SelfTest && !overflows) || !options.given.empty()) return first;
     options.are_tame = true;
     options.work = work;
     MLC_ASSIGN(GoldenSet tame, make_golden(program.function, options));
     work -= tame.work;
-    auto second = measure_rounding(ctx_, program.function, tame, options_.precision, multiplies_tiles(), work);
+    auto second = measure_rounding(ctx_, program.function, tame, options_.precision, rounded_values(), work);
     if (!second.ok() || !*second) return first;
     program.golden = std::move(tame);
     if (overflows) report_.warnings.push_back(compose("'{}' is tested by inputs of at most 1: larger ones were beyond {}, and its answers no numbers; --golden in.npz tests inputs of yours", program.function.name, passes::name_of(options_.precision)));
@@ -231,13 +231,19 @@ class Build {
     options.after = [&](const std::string& pass, const nest::Function& f) { return show(pass, [&] { return nest::print(f); }); };
     if (options_.most_derived) options.most_derived = *options_.most_derived;
     options.precision = options_.precision;
-    options.pipeline = passes::with_precision(options.pipeline, options_.precision, multiplies_tiles());
+    options.pipeline = passes::with_precision(options.pipeline, options_.precision, rounded_values());
     if (!options_.forms) options.pipeline = passes::without_forms(options.pipeline);
     MLC_ASSIGN(parts_, optimise(ctx_, programs_, weights_, options, counted("optimise", "parts"), has_devices() || options_.for_devices));
     return ok();
   }
 
-  // Whether products of two values are rounded: a target has a unit for which it pays.
+  // Beside devices a file keeps products of two values on processors in f32: up to where programs are cut both are the same statements.
+  passes::RoundedValues rounded_values() const {
+    if (has_devices() || options_.for_devices) return passes::RoundedValues::Devices;
+    return multiplies_tiles() ? passes::RoundedValues::All : passes::RoundedValues::None;
+  }
+
+  // Whether rounding products of two values pays: a target has a unit for them.
   bool multiplies_tiles() const {
     return std::any_of(options_.targets.begin(), options_.targets.end(), [](const targets::Target* target) { return target->has_tiles; });
   }

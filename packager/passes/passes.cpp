@@ -27,7 +27,9 @@ std::vector<NamedPass> all_passes() {
   return {{"narrow", plain(narrow)}, {"algebra", plain(algebra)}, {"fold-constants", [](ir::Context& ctx, nest::Function& f, const Options& o) { return fold_constants(ctx, f, *o.folding); }},
           {"permute-weights", plain(permute_weights)}, {"cleanup", plain(cleanup)},
           {"scale-weights", plain(scale_weights)}, {"fuse", plain(fuse)}, {"weights-in-bf16", rounding(DType::BF16, false)},
-          {"products-in-bf16", rounding(DType::BF16, true)}, {"weights-in-f16", rounding(DType::F16, false)}, {"products-in-tf32", plain(products_in_tf32)},
+          {"products-in-bf16", rounding(DType::BF16, true)}, {"weights-in-f16", rounding(DType::F16, false)},
+          {"values-in-bf16", [](ir::Context& ctx, nest::Function& f, const Options&) { return round_values(ctx, f, DType::BF16); }},
+          {"values-in-f16", [](ir::Context& ctx, nest::Function& f, const Options&) { return round_values(ctx, f, DType::F16); }}, {"products-in-tf32", plain(products_in_tf32)},
           {"codes", plain(codes)}, {"pad-codes", plain(pad_codes)}, {"split-dims", plain(split_dims)},
           {"procs", plain(simplify_procs)}, {"split-windows", plain(split_windows)}, {"layout", plain(assign_layouts)}, {"inline-weights", plain(inline_weights)},
           {"winograd", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived); }},
@@ -43,15 +45,6 @@ std::vector<std::string> default_pipeline() {
           "derive-weights", "widen", "winograd", "split-phases", "split-folds", "group", "prologues"};
 }
 
-std::vector<std::string> for_devices(std::vector<std::string> pipeline, Precision precision) {
-  constexpr std::pair<std::string_view, std::string_view> kInstead[] = {{"products-in-bf16", "weights-in-bf16"}, {"widen", ""}, {"group", "join-rows"}, {"prologues", "number-prologues"}};
-  for (const auto& [pass, instead] : kInstead) std::replace(pipeline.begin(), pipeline.end(), std::string(pass), std::string(instead));
-  if (const auto rows = std::find(pipeline.begin(), pipeline.end(), "join-rows"); rows != pipeline.end()) pipeline.insert(rows + 1, "attention");
-  std::erase(pipeline, "");
-  if (precision == Precision::TF32) pipeline.push_back("products-in-tf32");
-  return pipeline;
-}
-
 std::string_view name_of(Precision precision) {
   switch (precision) {
     case Precision::F32: break;
@@ -62,20 +55,31 @@ std::string_view name_of(Precision precision) {
   return "f32";
 }
 
-std::string rounding_pass(Precision precision, bool values) {
-  switch (precision) {
-    case Precision::F32: break;
-    case Precision::TF32: return "products-in-tf32";
-    case Precision::BF16: return values ? "products-in-bf16" : "weights-in-bf16";
-    case Precision::F16: return "weights-in-f16";
+std::vector<std::string> for_devices(std::vector<std::string> pipeline, Precision precision) {
+  constexpr std::pair<std::string_view, std::string_view> kInstead[] = {{"widen", ""}, {"group", "join-rows"}, {"prologues", "number-prologues"}};
+  for (const auto& [pass, instead] : kInstead) std::replace(pipeline.begin(), pipeline.end(), std::string(pass), std::string(instead));
+  if (const auto rows = std::find(pipeline.begin(), pipeline.end(), "join-rows"); rows != pipeline.end()) {
+    const std::string values = precision == Precision::BF16 || precision == Precision::F16 ? "values-in-" + std::string(name_of(precision)) : "";
+    pipeline.insert(pipeline.insert(rows, values) + 2, "attention");
   }
-  return {};
+  std::erase(pipeline, "");
+  if (precision == Precision::TF32) pipeline.push_back("products-in-tf32");
+  return pipeline;
 }
 
-std::vector<std::string> with_precision(std::vector<std::string> pipeline, Precision precision, bool values) {
+std::vector<std::string> rounding_passes(Precision precision, RoundedValues values) {
+  if (precision == Precision::F32) return {};
+  if (precision == Precision::TF32) return {"products-in-tf32"};
+  const std::string type(name_of(precision));
+  if (precision == Precision::BF16 && values == RoundedValues::All) return {"products-in-bf16"};
+  if (values == RoundedValues::Devices) return {"weights-in-" + type, "values-in-" + type};
+  return {"weights-in-" + type};
+}
+
+std::vector<std::string> with_precision(std::vector<std::string> pipeline, Precision precision, RoundedValues values) {
   if (precision != Precision::BF16 && precision != Precision::F16) return pipeline;
   // Which weights f16 can hold is seen once they are computed.
-  const std::string passes[] = {precision == Precision::F16 ? "fold-constants" : "", rounding_pass(precision, values), "fold-constants", "cleanup", "fuse"};
+  const std::string passes[] = {precision == Precision::F16 ? "fold-constants" : "", rounding_passes(precision, values)[0], "fold-constants", "cleanup", "fuse"};
   pipeline.insert(std::find(pipeline.begin(), pipeline.end(), "codes"), std::begin(passes), std::end(passes));
   std::erase(pipeline, "");
   return pipeline;

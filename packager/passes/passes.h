@@ -23,6 +23,7 @@
 //   split-phases    sums that a divisibility cuts short (transposed convolutions) become sums over what divides, phase by phase
 //   split-folds     folds over a whole array become folds over its pieces, which workers divide among them
 //   group           processors: neighbours that share their rows are marked to run in one launch
+//   values-in-bf16, values-in-f16  devices, only where asked for: values that products of two values alone read are stored rounded, but for exponentials
 //   join-rows       devices: folds over rows and what is made of them for each point of a row are one statement
 //   attention       devices: statements that are attention together are marked
 //   products-in-tf32  devices, only where asked for: both factors of wide products are rounded to tf32
@@ -52,10 +53,12 @@ std::string_view name_of(Precision precision);  // "tf32"
 std::vector<std::string> default_pipeline();
 // The same for devices: equal up to where both fuse in their own ways. Weights are stored alike.
 std::vector<std::string> for_devices(std::vector<std::string> pipeline, Precision precision = Precision::F32);
-// The same with products in bf16 or f16, which are fused anew: of weights, and of two `values` on processors (bf16). Nothing for others.
-std::vector<std::string> with_precision(std::vector<std::string> pipeline, Precision precision, bool values);
-// The pass that rounds; empty for f32.
-std::string rounding_pass(Precision precision, bool values);
+// Products of two values of the run whose factors are rounded beside those of weights: none; on devices, with their own pass; all (bf16 of processors).
+enum class RoundedValues : uint8_t { None, Devices, All };
+// The same with products in bf16 or f16, which are fused anew. Nothing for others.
+std::vector<std::string> with_precision(std::vector<std::string> pipeline, Precision precision, RoundedValues values);
+// The passes that round.
+std::vector<std::string> rounding_passes(Precision precision, RoundedValues values);
 std::vector<std::string> without_forms(std::vector<std::string> pipeline);
 
 // Twice what ResNet-50 asks for, a third of what untrusted files may hold.

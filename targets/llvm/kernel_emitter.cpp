@@ -350,10 +350,12 @@ llvm::Value* KernelEmitter::to_memory(Value* v, ir::Type type) {
   return v;
 }
 
-// Whether four bytes of PTX are one load: of the word that they are, which is taken apart by shifts.
+// Whether four bytes of PTX are one load: of the word that they are, which is taken apart by shifts. What is narrowed to less than 8 bits is not:
+// of such a word the code generator would do it by way of a stack.
 bool KernelEmitter::is_word_of_bytes(const Expr& e) const {
-  const bool is_ours = e.array < kernel_->params.size() && kernel_->lanes > 0 && is_ptx(*can_.target);
-  return is_ours && e.type.lanes == 4 && bytes_of(e.type.dtype) == 1 && e.args[0]->type.lanes == 1 && power_dividing(e.args[0], 4) == 4;
+  const auto is_narrow = [](const loop::Param& p) { return bits_of(p.dtype) < 8 && p.dtype != DType::Bool; };
+  const bool is_ours = e.array < kernel_->params.size() && kernel_->lanes > 0 && is_ptx(*can_.target) && std::none_of(kernel_->params.begin(), kernel_->params.end(), is_narrow);
+  return is_ours && e.type.lanes == 4 && bits_of(e.type.dtype) == 8 && e.args[0]->type.lanes == 1 && power_dividing(e.args[0], 4) == 4;
 }
 
 llvm::Value* KernelEmitter::load(const Expr& e) {

@@ -57,6 +57,22 @@ def products_that_a_build_rounds_to_f16_are_so_on_tensor_cores(t):
     t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned", "--devices", "gpu")
 
 
+def attention_that_a_build_rounds_is_so_on_tensor_cores(t):
+    """Beside a target with tiles for bf16, which keeps its attention in f32 there: both are cut alike."""
+    weights = [tensor(f"w{n}", "f32", [64, 64], struct.pack("<4096f", *((-1) ** ((k + len(n)) // 7) * (1 + k * 5 % 97 / 97) / 64 for k in range(4096)))) for n in "qkv"]
+    weights += [tensor("split", "i64", [4], struct.pack("<4q", 1, 64, 2, 32)), tensor("scale", "f32", [], struct.pack("<f", 0.1))]
+    nodes = [node("MatMul", ["x", "w" + n], [n + "0"]) for n in "qkv"] + [node("Reshape", [n + "0", "split"], [n + "1"]) for n in "qkv"]
+    nodes += [node("Transpose", [n + "1"], [n], perm=[0, 2, 3, 1] if n == "k" else [0, 2, 1, 3]) for n in "qkv"]
+    nodes += [node("MatMul", ["q", "k"], ["s"]), node("Mul", ["s", "scale"], ["m"]), node("Softmax", ["m"], ["p"], axis=-1), node("MatMul", ["p", "v"], ["y"], "mixed")]
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", [1, 64, 64])], [port("y", "f32", [1, 2, 64, 32])], weights, opset=17))
+    t.env["LD_LIBRARY_PATH"] = os.environ["MLC_FAKE_CUDA_FOLDER"]
+    for precision in "f16", "bf16":
+        done = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--target", "cuda-sm80,x86-64-v4+amx", "--cubin", "none", "--precision", precision, "--dump", "schedule")
+        said = done.stdout + done.stderr
+        assert any(line.startswith("attention ") and f"instr mma.{precision}" in line for line in said.splitlines()), said
+        t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned", "--devices", "gpu")
+
+
 def a_variant_fits_on_devices_that_are_new_enough(t):
     built(t, "cuda", "native")
     t.env["MLC_FAKE_CUDA"] = "cc=80"

@@ -18,6 +18,6 @@ struct Rounding {
 // outputs lie from its answers. Spends at most `work`, in the interpreter's units: a vector whose run takes more is left as it is, and
 // nothing is known where that is all of them, or where the function has control flow. Fails where no output of any vector can tell right from wrong any more
 // (SelfTest), and where a number of an answer becomes infinite or none (Unsupported): f16 ends at 65,504.
-Result<std::optional<Rounding>> measure_rounding(ir::Context& ctx, const nest::Function& oracle, GoldenSet& golden, passes::Precision precision, bool values, double& work);
+Result<std::optional<Rounding>> measure_rounding(ir::Context& ctx, const nest::Function& oracle, GoldenSet& golden, passes::Precision precision, passes::RoundedValues values, double& work);
 
 }  // namespace mlc::compile

@@ -92,7 +92,7 @@ std::vector<Choice> choices_for(ir::Context& ctx, const Convolution& conv) {
   for (const int64_t side : {8, 6, 4}) {
     if (!has_tiles(conv, side)) continue;
     const double saved = direct - time_in_tiles(ctx, conv, side);
-    if (saved < (1 - kMachine.winograd_share) * direct) continue;
+    if (saved < (1 - kMachine.winograd_times) * direct) continue;
     uint64_t weights = 4 * static_cast<uint64_t>((conv.m->extent->i + 15) / 16 * 16) * static_cast<uint64_t>(conv.c->extent->i);
     for (const Convolution::Axis& axis : conv.axes) weights *= static_cast<uint64_t>(side * axis.stride);
     choices.push_back({side, saved, weights});

@@ -134,7 +134,7 @@ class Window {
     const auto along = ir::linear_in(ctx_, load_->args[axes_.back().axis], leaf);
     const targets::ProcessorRow& machine = targets::kAnyProcessor;
     const double tap = along && along->coefficients[0]->is_int(1) ? 1 : machine.strided_operations;
-    return first > 1 && machine.window_rows_margin * (points * tap * all / first + lines * first) < points * tap * all;
+    return first > 1 && machine.window_rows_times * (points * tap * all / first + lines * first) < points * tap * all;
   }
 
   uint32_t add_array() {

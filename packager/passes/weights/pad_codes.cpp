@@ -121,7 +121,7 @@ class PadCodes {
     }
     if (!tap_ || channels >= static_cast<double>(nest::kGroup)) return false;
     others /= static_cast<double>(tap_->extent->i);
-    if (channels > 1 && channels * static_cast<double>((tap_->extent->i + nest::kGroup - 1) / nest::kGroup) > targets::kAnyProcessor.padded_groups * static_cast<double>(tap_->extent->i)) return false;
+    if (channels > 1 && channels * static_cast<double>((tap_->extent->i + nest::kGroup - 1) / nest::kGroup) > targets::kAnyProcessor.padding_times * static_cast<double>(tap_->extent->i)) return false;
     return others >= 1;
   }
 

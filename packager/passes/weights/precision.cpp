@@ -3,6 +3,7 @@
 // bf16, f16: both factors are rounded where they are stored, weights now, all others wherever they are written; products of these are
 // exact in f32, and so are their sums as far as f32 goes. Products of two values of the run (attention) are among them for units for
 // matrices alone, which have bf16, where there are rows enough to pack the second factor for: other instructions gain nothing by them.
+// Devices store queries, keys and values so, where nothing else reads them, not exponentials, which one launch of attention has in registers.
 // A weight that f16 cannot hold stays f32, and so does the other factor.
 //
 // tf32: the same 32 bits, so nothing is stored anew: both factors are rounded where the product reads them. Only tensor cores take it,
@@ -54,6 +55,9 @@ std::optional<nest::Contraction> product_in_f32(ir::Context& ctx, const std::vec
   return is_one(c->a) ? std::nullopt : c;
 }
 
+// Whichever of both is the first factor.
+bool is_worth_packing_either(const nest::Contraction& c) { return nest::is_worth_packing(c) || nest::is_worth_packing(c.swapped()); }
+
 class RoundedFactors {
  public:
   RoundedFactors(ir::Context& ctx, nest::Function& f, DType type, bool values) : ctx_(ctx), f_(f), type_(type), values_(values), is_weight_(weights_in(f)) {}
@@ -77,7 +81,7 @@ class RoundedFactors {
     const auto c = product_in_f32(ctx_, scope, e, is_weight_);
     // Depthwise; or few channels, which pairs along k are no gain for, and a group of which would be half empty.
     if (!c || !is_longer(c->n, nest::kFewColumns)) return nullptr;
-    if (is_weight(c->b) ? !is_longer(c->k, nest::kGroup) || !holds(c->b.load->array) : !values_ || !is_longer(e->fold->dims, nest::kGroup) || !is_worth_packing(*c)) return nullptr;
+    if (is_weight(c->b) ? !is_longer(c->k, nest::kGroup) || !holds(c->b.load->array) : !values_ || !is_longer(e->fold->dims, nest::kGroup) || !is_worth_packing_either(*c)) return nullptr;
     return ctx_.fold(*e->fold, {ctx_.binary(Op::Mul, element(c->a.load), element(c->b.load))});
   }
 
@@ -92,9 +96,6 @@ class RoundedFactors {
     for (uint64_t i = 0; i < bytes.size() / sizeof(float); ++i) all &= std::isfinite(ir::round_to(type_, ir::load_element(a.dtype, bytes.data(), i).f));
     return known->second = all;
   }
-
-  // Whichever of both is the first factor.
-  static bool is_worth_packing(const nest::Contraction& c) { return nest::is_worth_packing(c) || nest::is_worth_packing(c.swapped()); }
 
   const Expr* element(const Expr* load) {
     const std::vector<const Expr*> index(load->args.begin(), load->args.end());
@@ -153,7 +154,81 @@ class RoundedFactors {
   std::set<uint32_t> exponentials_;  // of those that have a twin
 };
 
+// Values of the run that products of two such values alone read, stored rounded: cuts and fusion find the arrays that were there.
+class RoundedInPlace {
+ public:
+  RoundedInPlace(ir::Context& ctx, nest::Function& f, DType type) : ctx_(ctx), f_(f), type_(type), is_weight_(weights_in(f)), uses_(uses_of(f)) {}
+
+  void run() {
+    std::vector<uint32_t> found;
+    for (uint32_t a = 0; a < f_.arrays.size(); ++a)
+      if (is_private(a) && !is_exponential(a) && is_factor(a)) found.push_back(a);
+    for (const uint32_t a : found) {
+      f_.arrays[a].dtype = type_;
+      for (nest::Write& w : f_.body[uses_.writers[a][0]].nest->writes)
+        if (w.array == a) w.value = ctx_.cast(type_, w.value);
+      for (const size_t reader : uses_.readers[a]) map_roots(f_.body[reader], [&](const Expr* root) { return ctx_.rewrite(root, [&](const Expr* e) { return rounded(e, a); }); });
+    }
+  }
+
+ private:
+  const Expr* rounded(const Expr* e, uint32_t array) {
+    if (e->op != Op::Load || e->array != array || e->type.dtype == type_) return nullptr;
+    return ctx_.cast(DType::F32, ctx_.load(array, {type_, 1}, {e->args.begin(), e->args.end()}, e->access));
+  }
+
+  bool is_private(uint32_t a) const {
+    const nest::Array& array = f_.arrays[a];
+    if (array.dtype != DType::F32 || array.kind != nest::Array::Kind::Temp || is_weight_[a] || uses_.output[a] || uses_.writers[a].size() != 1) return false;
+    const nest::Statement& writer = f_.body[uses_.writers[a][0]];
+    const auto stays = [&](size_t reader) { return f_.body[reader].nest && f_.body[reader].part == writer.part; };
+    return writer.nest && std::all_of(uses_.readers[a].begin(), uses_.readers[a].end(), stays);
+  }
+
+  bool is_factor(uint32_t array) {
+    size_t loads = 0, factors = 0;
+    for (const size_t reader : uses_.readers[array])
+      for_roots(f_.body[reader], [&](const Expr* root) {
+        ir::walk(root, [&](const Expr* e) {
+          loads += e->op == Op::Load && e->array == array;
+          const auto c = product_in_f32(ctx_, f_.body[reader].nest->dims, e, is_weight_);
+          if (!c || is_weight_[c->b.load->array] || !is_longer(c->n, nest::kFewColumns) || !is_longer(e->fold->dims, nest::kGroup) || !is_worth_packing_either(*c)) return;
+          factors += c->a.load->array == array;
+          factors += c->b.load->array == array && c->b.load != c->a.load;
+        });
+      });
+    return loads == factors && loads > 0;
+  }
+
+  // Also what is divided by their sum, or is zero where there is none.
+  bool is_exponential(uint32_t array) const {
+    constexpr int kMost = 8;  // arrays, one made of the other
+    for (int k = 0; k < kMost && uses_.writers[array].size() == 1 && f_.body[uses_.writers[array][0]].nest; ++k) {
+      const Expr *whole = f_.body[uses_.writers[array][0]].nest->writes[0].value, *e = whole;
+      while (e->op == Op::Select || e->op == Op::Div || e->op == Op::Mul) {
+        const bool second = e->op == Op::Mul && e->args[0]->op != Op::Load && e->args[0]->op != Op::Exp;
+        e = e->args[e->op == Op::Select ? 2 : second];
+      }
+      if (e->op == Op::Exp) return true;
+      if (e->op != Op::Load || e == whole) return false;
+      array = e->array;
+    }
+    return false;
+  }
+
+  ir::Context& ctx_;
+  nest::Function& f_;
+  const DType type_;
+  const std::vector<bool> is_weight_;
+  const Uses uses_;
+};
+
 }  // namespace
+
+Status round_values(ir::Context& ctx, nest::Function& f, DType type) {
+  RoundedInPlace(ctx, f, type).run();
+  return ok();
+}
 
 Status round_products(ir::Context& ctx, nest::Function& f, DType type, bool values) {
   RoundedFactors(ctx, f, type, values).run();

@@ -328,7 +328,7 @@ void check_bf16(const char* target, const RoundedCase& p, const std::string& ins
   std::vector<nest::Tensor> inputs{test::random_tensor(rng, DType::F32, {p.M, p.K})};
   if (!p.is_constant()) inputs.push_back(columns);
   const auto in_f32 = nest::interpret(net.f, inputs);
-  const Status passed = passes::run(ctx, net.f, {.pipeline = passes::with_precision(passes::default_pipeline(), passes::Precision::BF16, true)});
+  const Status passed = passes::run(ctx, net.f, {.pipeline = passes::with_precision(passes::default_pipeline(), passes::Precision::BF16, passes::RoundedValues::All)});
   REQUIRE_MESSAGE(passed.ok(), passed.text());
   const auto want = nest::interpret(net.f, inputs);
   REQUIRE(in_f32.ok());
@@ -387,7 +387,7 @@ TEST_CASE("attention in bf16 is one launch behind its packing, both products by 
       std::vector<nest::Tensor> inputs;
       for (const std::vector<int64_t>& shape : {std::vector<int64_t>{rows, 3, 64}, {keys, 3, 64}, {keys, 3, 64}, {rows, keys}}) inputs.push_back(test::random_tensor(rng, DType::F32, shape));
       const auto in_f32 = nest::interpret(m.f, inputs);
-      const Status passed = passes::run(ctx, m.f, {.pipeline = passes::with_precision(passes::default_pipeline(), passes::Precision::BF16, true)});
+      const Status passed = passes::run(ctx, m.f, {.pipeline = passes::with_precision(passes::default_pipeline(), passes::Precision::BF16, passes::RoundedValues::All)});
       REQUIRE_MESSAGE(passed.ok(), passed.text());
       const auto want = nest::interpret(m.f, inputs);
       REQUIRE(in_f32.ok());

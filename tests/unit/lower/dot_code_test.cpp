@@ -42,7 +42,7 @@ struct Product : test::NestMaker {
     if (type != DType::F32) code = ctx.binary(Op::Sub, code, ctx.integer(3, DType::I32));
     map({m, c}, y, {at(m), at(c)}, fold(ir::Join::Sum, {k}, ctx.binary(Op::Mul, code, ctx.cast(of_sum, load(w, {at(k), at(c)})))), "product");
     passes::Options options;
-    if (type == DType::F32) options.pipeline = passes::with_precision(options.pipeline, passes::Precision::BF16, true);
+    if (type == DType::F32) options.pipeline = passes::with_precision(options.pipeline, passes::Precision::BF16, passes::RoundedValues::All);
     const Status passed = passes::run(ctx, f, options);
     REQUIRE_MESSAGE(passed.ok(), passed.text());
     auto answers = nest::interpret(f, inputs);

@@ -89,6 +89,34 @@ TEST_CASE("weights that f16 cannot hold keep their product in f32") {
   CHECK(!computed.has(DType::F16));
 }
 
+TEST_CASE("devices round queries, keys and values of attention, and leave its exponentials") {
+  for (const bool divided : {false, true}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    const auto half_of_input = [&](const char* name, int64_t rows) {
+      const uint32_t x = m.array(std::string(name) + "0", DType::F32, {m.n(rows), m.n(16)}), t = m.array(name, DType::F32, {m.n(rows), m.n(16)}, nest::Array::Kind::Temp);
+      const auto i = m.dim("i", m.n(rows)), j = m.dim("j", m.n(16));
+      m.map({i, j}, t, {m.at(i), m.at(j)}, ctx.binary(Op::Mul, m.load(x, {m.at(i), m.at(j)}), ctx.number(0.5, DType::F32)));
+      return t;
+    };
+    const uint32_t q = half_of_input("q", 32), k = half_of_input("k", 24), v = half_of_input("v", 24);
+    const auto temp = [&](const char* name) { return m.array(name, DType::F32, {m.n(32), m.n(24)}, nest::Array::Kind::Temp); };
+    const uint32_t s = temp("s"), e = temp("e"), w = divided ? temp("w") : e;
+    const uint32_t y = m.output("y", DType::F32, {m.n(32), m.n(16)});
+    const auto row = m.dim("row", m.n(32)), key = m.dim("key", m.n(24)), c = m.dim("c", m.n(16));
+    const auto sum = [&](const ir::Dim* d, const ir::Expr* a, const ir::Expr* b) { return m.fold(ir::Join::Sum, {d}, ctx.binary(Op::Mul, a, b)); };
+    m.map({row, key}, s, {m.at(row), m.at(key)}, sum(c, m.load(q, {m.at(row), m.at(c)}), m.load(k, {m.at(key), m.at(c)})));
+    m.map({row, key}, e, {m.at(row), m.at(key)}, ctx.unary(Op::Exp, m.load(s, {m.at(row), m.at(key)})));
+    if (divided) m.map({row, key}, w, {m.at(row), m.at(key)}, ctx.binary(Op::Div, m.load(e, {m.at(row), m.at(key)}), ctx.number(24, DType::F32)));
+    m.map({row, c}, y, {m.at(row), m.at(c)}, sum(key, m.load(w, {m.at(row), m.at(key)}), m.load(v, {m.at(key), m.at(c)})));
+    REQUIRE(passes::run(ctx, m.f, {.pipeline = {"values-in-f16"}}).ok());
+    CHECK(count(m.f, Op::Cast, DType::F16) == 3);
+    const auto halves = std::count_if(m.f.arrays.begin(), m.f.arrays.end(), [](const nest::Array& a) { return a.dtype == DType::F16; });
+    CHECK(halves == 3);
+    for (const uint32_t rounded : {q, k, v}) CHECK(m.f.arrays[rounded].dtype == DType::F16);
+  }
+}
+
 TEST_CASE("both factors are f16 in the answer") {
   Product exact(8, 16, 16), p(8, 16, 16);
   REQUIRE(p.run("weights-in-f16").ok());
@@ -138,11 +166,11 @@ TEST_CASE("what products in f16 read is stored in f32 for processors, rounded wh
 
 TEST_CASE("a pipeline rounds once, for devices to tf32 behind all else") {
   const std::vector<std::string> plain = passes::default_pipeline();
-  CHECK(passes::with_precision(plain, passes::Precision::F32, true) == plain);
-  CHECK(passes::with_precision(plain, passes::Precision::TF32, true) == plain);  // of processors
+  CHECK(passes::with_precision(plain, passes::Precision::F32, passes::RoundedValues::All) == plain);
+  CHECK(passes::with_precision(plain, passes::Precision::TF32, passes::RoundedValues::All) == plain);  // of processors
   CHECK(passes::for_devices(plain, passes::Precision::TF32).back() == "products-in-tf32");
   const auto has = [](const std::vector<std::string>& all, const char* pass) { return std::count(all.begin(), all.end(), pass); };
-  const auto f16 = passes::with_precision(plain, passes::Precision::F16, true), bf16 = passes::with_precision(plain, passes::Precision::BF16, true);
-  CHECK((has(f16, "weights-in-f16") == 1 && has(passes::for_devices(f16, passes::Precision::F16), "weights-in-f16") == 1));
-  CHECK((has(bf16, "products-in-bf16") == 1 && has(passes::for_devices(bf16, passes::Precision::BF16), "weights-in-bf16") == 1));
+  const auto f16 = passes::with_precision(plain, passes::Precision::F16, passes::RoundedValues::All), bf16 = passes::with_precision(plain, passes::Precision::BF16, passes::RoundedValues::All);
+  CHECK((has(f16, "weights-in-f16") == 1 && has(passes::for_devices(f16, passes::Precision::F16), "values-in-f16") == 1 && has(passes::for_devices(f16, passes::Precision::F16), "weights-in-f16") == 1));
+  CHECK((has(bf16, "products-in-bf16") == 1 && has(passes::for_devices(bf16, passes::Precision::BF16), "values-in-bf16") == 1));
 }

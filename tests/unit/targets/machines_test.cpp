@@ -38,7 +38,7 @@ void check_order(const Row (&rows)[N]) {
 
 TEST_CASE("each column of the table of machines is named with its unit, has a meaning and a figure") {
   const std::set<std::string> units{"bytes", "ns", "cycles", "cycle", "operations", "steps", "points", "rows", "passes", "blocks", "lanes", "warps",
-                                    "multiprocessors", "banks", "piece"};
+                                    "multiprocessors", "banks", "piece", "pieces", "groups", "columns", "times"};
   for (const Column& c : kColumns) {
     const size_t at = c.name.rfind('_');
     CHECK_MESSAGE(units.contains(at == std::string::npos ? c.name : c.name.substr(at + 1)), c.name);
