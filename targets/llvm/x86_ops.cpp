@@ -61,21 +61,41 @@ llvm::Value* KernelEmitter::x86_min_max(bool is_min, Value* a, Value* b) {
   return nullptr;
 }
 
-// a * b, where that is p * 2^(n >> 1) * 2^(n - (n >> 1)) for a whole number n (ops/math.mlop, exp): the first product is exact, so one
-// vscalefps rounds as the second one does. Null: it is none.
+// a * b where that is the last product of exp_f32 (ops/math.mlop): p * 2^(n +- 64) * 2^-+64, n = t - whole, t = c * log2 e + whole. One
+// vscalefps rounds as the last of the two products does. The signs are not asked for then: `whole` becomes 1.5 * 2^23 for all lanes, which
+// leaves n as it is, since all three values are even in units of the last place. What is below half of the least number is masked, for
+// vscalefps takes a hundred cycles for each underflow, and masked scores are all below. Null: it is none, or no such instruction.
 llvm::Value* KernelEmitter::x86_scaled(Value* a, Value* b) {
   using namespace llvm::PatternMatch;
   using namespace llvm::Intrinsic;
+  constexpr double kAbove = 12582848, kBelow = 12582976, kWhole = 12582912;  // 1.5 * 2^23 less and plus 64
+  constexpr int kLeast = -150;                                               // 2^-150 is half of the least number
   const unsigned lanes = lanes_of(a);
   if (can_.target->machine != Machine::X86_64 || !a->getType()->getScalarType()->isFloatTy() || (lanes != 16 && lanes != 8 && lanes != 4)) return nullptr;
   if (!has_feature(*can_.target, "x86.avx512f") || (lanes < 16 && !has_feature(*can_.target, "x86.avx512vl"))) return nullptr;
-  const auto power = [](auto exponent) { return m_BitCast(m_Shl(m_Add(exponent, m_SpecificInt(127)), m_SpecificInt(23))); };
-  Value *p = nullptr, *n = nullptr, *whole = nullptr, *half = nullptr;
-  if (!match(b, power(m_Sub(m_Value(whole), m_Value(half)))) || !match(half, m_AShr(m_Specific(whole), m_SpecificInt(1)))) return nullptr;
-  if (!match(a, m_FMul(m_Value(p), power(m_Specific(half)))) || !match(whole, m_Freeze(m_FPToSI(m_Value(n)))) || !match(n, m_Intrinsic<rint>(m_Value())))
-    return nullptr;
+  Value *p = nullptr, *t = nullptr, *c = nullptr, *log2e = nullptr, *low = nullptr, *whole = nullptr;
+  const auto power = m_BitCast(m_Add(m_Shl(m_BitCast(m_Value(t)), m_SpecificInt(23)), m_SpecificInt(1065353216)));
+  if (!match(a, m_FMul(m_Value(p), power)) || !match(b, m_Select(m_Value(low), m_SpecificFP(0x1p-64), m_SpecificFP(0x1p64)))) return nullptr;
+  if (!match(t, m_Intrinsic<fma>(m_Value(c), m_Value(log2e), m_Value(whole)))) return nullptr;
+  if (!match(whole, m_Select(m_Specific(low), m_SpecificFP(kBelow), m_SpecificFP(kAbove)))) return nullptr;
+  Value* n = nullptr;
+  for (llvm::User* user : t->users())
+    if (match(user, m_FSub(m_Specific(t), m_Specific(whole)))) n = user;
+  auto* difference = llvm::dyn_cast_if_present<llvm::Instruction>(n);
+  if (!difference) return nullptr;
+
+  Value* moved = nullptr;
+  {
+    const llvm::IRBuilderBase::InsertPointGuard guard(b_);
+    b_.SetInsertPoint(difference);
+    Value* middle = splat_const(kWhole, a->getType());
+    moved = b_.CreateFSub(b_.CreateIntrinsic(fma, {a->getType()}, {c, log2e, middle}), middle);
+    difference->replaceAllUsesWith(moved);
+  }
+  Value* kept = b_.CreateFCmpUGE(moved, splat_const(kLeast, a->getType()));
+  if (lanes == 4) kept = b_.CreateShuffleVector(kept, llvm::Constant::getNullValue(kept->getType()), llvm::ArrayRef<int>{0, 1, 2, 3, 4, 5, 6, 7});
   const ID id = lanes == 16 ? x86_avx512_mask_scalef_ps_512 : lanes == 8 ? x86_avx512_mask_scalef_ps_256 : x86_avx512_mask_scalef_ps_128;
-  std::vector<Value*> args{p, n, llvm::PoisonValue::get(a->getType()), lanes == 16 ? b_.getInt16(0xffff) : b_.getInt8(0xff)};
+  std::vector<Value*> args{p, moved, llvm::Constant::getNullValue(a->getType()), b_.CreateBitCast(kept, b_.getIntNTy(std::max(lanes, 8u)))};
   if (lanes == 16) args.push_back(b_.getInt32(4));
   return b_.CreateIntrinsic(id, {}, args);
 }

@@ -1,8 +1,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <cfenv>
 #include <cmath>
 
+#include "packager/lang/lang.h"
 #include "packager/loop/print.h"
 #include "packager/loop/verify.h"
 #include "targets/families.h"
@@ -193,36 +196,44 @@ TEST_CASE("a Dot is the instruction that its target has for it") {
   }
 }
 
-// y[0..16) = p * 2^rint(x), in two steps as ops/math.mlop has it; y[16..32) = max(p, x), NaN if either is.
-loop::Kernel scaled(ir::Context& ctx) {
+// y[0..16) = exp(x) as ops/math.mlop has it; y[16..32) = max(p, x), NaN if either is.
+loop::Kernel exponentials(ir::Context& ctx) {
   loop::Kernel kernel;
-  kernel.name = "scaled";
+  kernel.name = "exponentials";
   kernel.params = {{"p", DType::F32, false, 0, {}, nullptr}, {"x", DType::F32, false, 1, {}, nullptr}, {"y", DType::F32, true, 2, {}, nullptr}};
   kernel.tile_begin = ctx.fresh_var({DType::I64, 1});
   kernel.tile_end = ctx.fresh_var({DType::I64, 1});
   kernel.tiles = ctx.integer(1);
   loop::Builder b(ctx, kernel.body);
-  const auto whole = [&](int64_t v) { return loop::splat(ctx, ctx.integer(v, DType::I32), 16); };
-  const auto power = [&](const ir::Expr* n) {
-    return ctx.convert(ir::Op::Bitcast, {DType::F32, 16}, loop::vec_binary(ctx, ir::Op::Shl, loop::vec_binary(ctx, ir::Op::Add, n, whole(127)), whole(23)));
-  };
   b.prefetch(0, ctx.integer(1 << 20));
   const ir::Expr *p = b.let(loop::vec_load(ctx, 0, {DType::F32, 16}, ctx.integer(0))), *x = b.let(loop::vec_load(ctx, 1, {DType::F32, 16}, ctx.integer(0)));
-  const ir::Expr* n = b.let(ctx.convert(ir::Op::Cast, {DType::I32, 16}, loop::vec_unary(ctx, ir::Op::Rint, x)));
-  const ir::Expr* half = b.let(loop::vec_binary(ctx, ir::Op::Shr, n, whole(1)));
-  const ir::Expr* once = loop::vec_binary(ctx, ir::Op::Mul, p, power(half));
-  b.store(2, ctx.integer(0), loop::vec_binary(ctx, ir::Op::Mul, once, power(loop::vec_binary(ctx, ir::Op::Sub, n, half))));
+  const auto library = lang::Library::parse(lang::Library::builtin_files());
+  REQUIRE(library.ok());
+  b.store(2, ctx.integer(0), library->expand_math(ctx, ir::Op::Exp, x));
   b.store(2, ctx.integer(16), loop::vec_binary(ctx, ir::Op::Max, p, x));
   return kernel;
 }
 
-TEST_CASE("scaling by a power of two, a maximum that keeps NaN, and a prefetch are the instructions that x86 has for them") {
+// What a native module of the kernel makes of p and x; whether a floating-point operation underflowed meanwhile is left in the flags.
+std::array<float, 32> run_exponentials(const NativeModule& native, const float (&p)[16], const float (&x)[16]) {
+  alignas(64) float in[2][16], out[32];
+  std::copy(p, p + 16, in[0]), std::copy(x, x + 16, in[1]);
+  void* buffers[3] = {in[0], in[1], out};
+  uint64_t lengths[3] = {sizeof in[0], sizeof in[1], sizeof out};
+  const MlrunLaunch launch = {buffers, lengths, nullptr, nullptr, 0, 1};
+  std::feclearexcept(FE_ALL_EXCEPT);
+  CHECK(native.get()->entries[0].run(&launch, 0, 1) == 0);
+  return std::to_array(out);
+}
+
+TEST_CASE("exp, a maximum that keeps NaN, and a prefetch are the instructions that x86 has for them") {
   ir::Context ctx;
   std::vector<loop::Kernel> kernels;
-  kernels.push_back(scaled(ctx));
+  kernels.push_back(exponentials(ctx));
   REQUIRE_MESSAGE(loop::verify(kernels[0]).ok(), loop::verify(kernels[0]).text());
   const float p[16] = {1, 1.25f, 1.5f, -1, 0.75f, 1.9999999f, 1.3f, 1, NAN, 1, 1.1f, 1.2f, 1, -1.7f, 0, 1};
-  const float x[16] = {0, -126, -140, -149, -150, -127, 127, 3.5f, 1, NAN, -133, -147, -152, -1, 9, -130};
+  const float x[16] = {0, -126, -103.9f, -103.27f, -103.98f, -127, 88.7f, 3.5f, 1, NAN, -104, -0.0f, INFINITY, -1, 90, -87.4f};
+  const float masked[16] = {-104.4f, -104.5f, -105, -110, -120, -130, -132, -133, -1000, -10000, -65504, -1e9f, -3.4e38f, -INFINITY, -INFINITY, -150};
   for (const Target& t : targets::all_targets()) {
     if (t.machine != Machine::X86_64) continue;
     const auto module = targets::emit_module(t, kernels);
@@ -231,25 +242,29 @@ TEST_CASE("scaling by a power of two, a maximum that keeps NaN, and a prefetch a
     const bool wide = targets::has_feature(t, "x86.avx512f");
     CHECK(count_instructions(t, module->bytes, "vscalefps") == (wide ? 1 : 0));
     CHECK(count_instructions(t, module->bytes, "prefetcht1") == 1);
-    if (wide) CHECK(count_instructions(t, module->bytes, "vmaxps") == 1);
+    if (wide) {
+      CHECK(count_instructions(t, module->bytes, "vmaxps") == 2);
+      CHECK(count_instructions(t, module->bytes, "vpmovd2m") == 0);  // the signs are not asked for
+    }
     if (t.machine != targets::host_machine() || !targets::runs_here(t)) continue;
     NativeModule native(module->bytes);
     REQUIRE(native.get() != nullptr);
-    alignas(64) float in[2][16], out[32];
-    std::copy(p, p + 16, in[0]), std::copy(x, x + 16, in[1]);
-    void* buffers[3] = {in[0], in[1], out};
-    uint64_t lengths[3] = {sizeof in[0], sizeof in[1], sizeof out};
-    const MlrunLaunch launch = {buffers, lengths, nullptr, nullptr, 0, 1};
-    CHECK(native.get()->entries[0].run(&launch, 0, 1) == 0);
+    const auto out = run_exponentials(native, p, x);
     for (int k = 0; k < 16; ++k) {
       CAPTURE(k);
-      if (!std::isnan(x[k]) && !std::isnan(p[k])) {
-        CHECK(out[k] == std::ldexp(p[k], static_cast<int>(std::nearbyint(x[k]))));
-        CHECK(out[16 + k] == std::max(p[k], x[k]));
+      if (std::isnan(x[k])) {
+        CHECK(std::isnan(out[k]));
       } else {
-        CHECK(std::isnan(out[16 + k]));
+        const float exact = static_cast<float>(std::exp(static_cast<double>(x[k])));
+        const float ulp = std::nextafter(exact, INFINITY) - exact;
+        CHECK((out[k] == exact || std::abs(out[k] - exact) <= 1.5f * ulp));
       }
+      if (!std::isnan(x[k]) && !std::isnan(p[k])) CHECK(out[16 + k] == std::max(p[k], x[k]));
+      else CHECK(std::isnan(out[16 + k]));
     }
+    const auto zeros = run_exponentials(native, p, masked);
+    if (wide) CHECK(std::fetestexcept(FE_UNDERFLOW) == 0);
+    for (int k = 0; k < 16; ++k) CHECK(zeros[k] == 0);
   }
 }
 
