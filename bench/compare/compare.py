@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Whole models against ONNX Runtime and OpenVINO on this machine, interleaved.
 
-    compare.py --bin build/release/bin --out DIR [--threads 1 2] [--rounds 5] [--seconds 1] [--set models|recurrent] [--only WORDS]
+    compare.py --bin build/release/bin --out DIR [--before BIN] [--threads 1 2] [--rounds 5] [--seconds 1] [--set models|recurrent] [--only WORDS]
                [--work DIR] [--start] [--busy] [--lengths] [--no-times]
 
 Every runtime is a process of its own, pinned to as many CPUs as it has threads. All get the same inputs; outputs are compared
 before anything is timed. In every round each runs for the same time, one after the other, in turns. --start, --busy and --lengths
-add what states.py measures; --no-times leaves all else out. Writes DIR/results.json,
+add what states.py measures; --no-times leaves all else out. --before takes the programs of another checkout of this project, which
+build and run the same models in the same turns. Writes DIR/results.json,
 DIR/README.md (tables) and DIR/page.html (plots). Needs onnx, onnxruntime, openvino and numpy (PyPI), and what the wheel of
 bindings/python needs.
 """
@@ -38,12 +39,12 @@ def is_newer(file, than):
 
 
 def package(bin_folder, work):
-    """The Python package of this build, unpacked."""
-    folder = work / "package"
-    parts = [bin_folder.parent / "lib/libmlrt.so", *(cases.ROOT / "bindings/python").glob("*/*.[pch]*")]
+    """The Python package of a build in a checkout, unpacked."""
+    folder, bindings = work / "package", bin_folder.parents[2] / "bindings/python"
+    parts = [bin_folder.parent / "lib/libmlrt.so", *bindings.glob("*/*.[pch]*")]
     if not all(is_newer(folder, part) for part in parts):
         shutil.rmtree(folder, ignore_errors=True)
-        done = subprocess.run([cases.ROOT / "bindings/python/build_wheel.sh", "--libraries", bin_folder.parent / "lib", "--out", work],
+        done = subprocess.run([bindings / "build_wheel.sh", "--libraries", bin_folder.parent / "lib", "--out", work],
                               env=os.environ | {"PYTHON": sys.executable}, stdout=subprocess.PIPE, text=True, check=True)
         with zipfile.ZipFile(done.stdout.strip()) as wheel:
             wheel.extractall(folder)
@@ -75,7 +76,7 @@ class Peer(process.Process):
     """One that is asked again and again."""
 
     def __init__(self, kind, model, inputs, threads, packages):
-        super().__init__(kind, model, inputs, threads, packages, sorted(os.sched_getaffinity(0))[:threads])
+        super().__init__("mlrt" if kind == "before" else kind, model, inputs, threads, packages, sorted(os.sched_getaffinity(0))[:threads])
         self.rounds = []
         self.facts = self.reply()
 
@@ -92,18 +93,23 @@ def difference(ours, theirs):
     return worst
 
 
+def built(path, bin_folder, work):
+    """The container of a model."""
+    container = work / f"{path.stem}.mlc"
+    if not is_newer(container, bin_folder / "mlpack"):
+        subprocess.run([bin_folder / "mlpack", "build", path, "-o", container, "--target", "native", "--progress", "none"], check=True,
+                       stdout=subprocess.DEVNULL)
+    return container
+
+
 def prepared(case, args, work):
     """(ONNX file, container, inputs) of a case; None where its source is missing."""
     path = cases.model_file(case, work)
     if path is None:
         return None
-    container = work / f"{path.stem}.mlc"
-    if not is_newer(container, args.bin / "mlpack"):
-        subprocess.run([args.bin / "mlpack", "build", path, "-o", container, "--target", "native", "--progress", "none"], check=True,
-                       stdout=subprocess.DEVNULL)
     inputs = work / "inputs.npz"
     np.savez(inputs, **drawn_inputs(path, dict(case.dims)))
-    return path, container, inputs
+    return path, built(path, args.bin, work), inputs
 
 
 def measured_states(case, args, files, packages):
@@ -123,10 +129,12 @@ def measured_states(case, args, files, packages):
 def compare(case, threads, args, files, work, packages):
     path, container, inputs = files
     row = {"case": case.name, "family": case.family, "threads": threads, "bytes": {"onnx": path.stat().st_size, "mlc": container.stat().st_size}}
-    peers = {}
-    for kind in PEERS:
+    models, peers = {"mlrt": container} | {k: path for k in PEERS[1:]}, {}
+    if args.before:
+        models["before"] = built(path, args.before, args.before_work)
+    for kind, model in models.items():
         try:
-            peers[kind] = Peer(kind, container if kind == "mlrt" else path, inputs, threads, packages)
+            peers[kind] = Peer(kind, model, inputs, threads, args.before_packages if kind == "before" else packages)
             answer = work / f"{kind}.npz"
             peers[kind].facts |= peers[kind].ask(answer=str(answer))
             with np.load(answer) as file:
@@ -134,7 +142,7 @@ def compare(case, threads, args, files, work, packages):
         except RuntimeError as why:
             row.setdefault("failures", {})[kind] = str(why)
             peers.pop(kind, None)
-    row["difference"] = {k: difference(peers["mlrt"].answer, p.answer) for k, p in peers.items() if k != "mlrt" and "mlrt" in peers}
+    row["difference"] = {k: difference(peers["mlrt"].answer, p.answer) for k, p in peers.items() if k in PEERS[1:] and "mlrt" in peers}
     order = list(peers)
     for turn in range(args.rounds):
         for kind in order[turn % len(order):] + order[:turn % len(order)]:
@@ -155,6 +163,7 @@ def machine():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--before", type=pathlib.Path, help="programs of another checkout, compared in the same turns")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/compare"))
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
@@ -171,6 +180,10 @@ def main():
     work.mkdir(parents=True, exist_ok=True)
     args.bin = args.bin.resolve()
     packages = package(args.bin, work)
+    if args.before:
+        args.before, args.before_work = args.before.resolve(), work / "before"
+        args.before_work.mkdir(exist_ok=True)
+        args.before_packages = package(args.before, args.before_work)
     rows, further, missing = [], [], []
     for case in cases.SETS[args.set]:
         if args.only and not any(word in case.name for word in args.only):
@@ -186,7 +199,7 @@ def main():
         if args.start or args.busy or args.lengths:
             further.append(measured_states(case, args, files, packages))
             print(report.states_line(further[-1]), flush=True)
-    options = f"--threads {' '.join(map(str, args.threads))} --rounds {args.rounds} --seconds {args.seconds:g}" + "".join(
+    options = f"--threads {' '.join(map(str, args.threads))} --rounds {args.rounds} --seconds {args.seconds:g}" + (" --before BIN" if args.before else "") + "".join(
         f" --{flag}" for flag in ("start", "busy", "lengths") if getattr(args, flag)) + ("" if args.times else " --no-times") + (
         f" --only {' '.join(args.only)}" if args.only else "") + ("" if args.set == "models" else f" --set {args.set}")
     results = {"machine": machine(), "command": f"bench/compare/compare.py {options}", "missing": missing, "rows": rows, "states": further}

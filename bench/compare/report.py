@@ -25,6 +25,11 @@ def ratio(row, what="min_ms"):
     return peer[0] / ours if peer and ours else None
 
 
+def gain(row, what="min_ms"):
+    """The other build's figure over this one's: above 1 this one is the smaller."""
+    return row["before"][what] / row["mlrt"][what] if "before" in row and "mlrt" in row else None
+
+
 def geometric_mean(values):
     values = [v for v in values if v]
     return math.exp(sum(map(math.log, values)) / len(values)) if values else None
@@ -37,7 +42,8 @@ def worst(row):
 
 def line(row):
     times = "  ".join(f"{NAMES[k]} {number(row[k]['min_ms'])}" for k in NAMES if k in row)
-    failed = "".join(f"  {NAMES[k]}: {why}" for k, why in row.get("failures", {}).items())
+    times += f"  before {number(row['before']['min_ms'])} ({number(gain(row))})" if "before" in row else ""
+    failed = "".join(f"  {NAMES.get(k, k)}: {why}" for k, why in row.get("failures", {}).items())
     return f"{row['case']:36} {row['threads']} threads  {number(ratio(row)) or '-':>5}  ms: {times}  difference {worst(row)}{failed}"
 
 
@@ -51,6 +57,10 @@ def summary(results):
         medians = geometric_mean([ratio(r, "median_ms") for r in rows])
         lines.append(f"{threads} thread{'s' * (threads > 1)}: geometric mean {geometric_mean(ratios):.2f} (of medians {medians:.2f}) over {len(ratios)} cases, "
                      f"least {min(ratios):.2f}; {sum(v < 1 for v in ratios)} are slower than the faster peer.")
+        gains = [gain(r) for r in rows if gain(r)]
+        if gains:
+            lines[-1] += (f" Before over after: geometric mean {geometric_mean(gains):.2f} (of medians {geometric_mean([gain(r, 'median_ms') for r in rows]):.2f}), "
+                          f"least {min(gains):.2f}; {sum(v < 0.97 for v in gains)} are more than 3 % slower than before.")
     return lines
 
 
@@ -120,6 +130,15 @@ def table(results):
                 cells = [row["case"], row["threads"], *(number(time_of(row, k)) or "fails" for k in NAMES), number(ratio(row)), number(ratio(row, "median_ms")), worst(row)]
                 out.append("| " + " | ".join(map(str, cells)) + " |")
         out.append("")
+    if any("before" in row for row in results["rows"]):
+        out += ["## Before and after", "", "The build of another checkout, in the same turns: milliseconds, the least and the median of rounds, and before over after.", "",
+                "| case | threads | before | after | ratio | medians: before | after | ratio |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+        for row in results["rows"]:
+            if gain(row):
+                cells = [row["case"], row["threads"], *(number(v) for what in ("min_ms", "median_ms")
+                                                        for v in (row["before"][what], row["mlrt"][what], gain(row, what)))]
+                out.append("| " + " | ".join(map(str, cells)) + " |")
+        out.append("")
     if results["rows"]:
         out += ["## Start, memory, files", "", "From opening the file to the first answer, the program and its libraries loaded before; memory is the growth of the "
                 "resident set's peak; one thread.", "",
@@ -134,7 +153,7 @@ def table(results):
         out += ["", f"## {title}", "", text, "", "| " + " | ".join(head) + " |", "| --- " * len(head) + "|", *("| " + " | ".join(row) + " |" for row in rows)]
     failures = [(r["case"], k, why) for r in results["rows"] for k, why in r.get("failures", {}).items()]
     if failures:
-        out += ["", "## Failures", ""] + [f"- {case}, {NAMES[k]}: {why}" for case, k, why in dict.fromkeys(failures)]
+        out += ["", "## Failures", ""] + [f"- {case}, {NAMES.get(k, k)}: {why}" for case, k, why in dict.fromkeys(failures)]
     return "\n".join(out) + "\n"
 
 
