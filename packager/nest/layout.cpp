@@ -3,6 +3,7 @@
 namespace mlc::nest {
 
 bool Layout::is_row_major() const {
+  if (is_part()) return false;
   for (size_t i = 0; i < pieces.size(); ++i)
     if (pieces[i] != Piece{static_cast<uint8_t>(i), 1, 0}) return false;
   return true;
@@ -34,17 +35,18 @@ std::vector<const ir::Expr*> piece_extents(ir::Context& ctx, const Layout& layou
 }
 
 const ir::Expr* stored_elements(ir::Context& ctx, const Layout& layout, const std::vector<const ir::Expr*>& shape) {
-  return ctx.product(piece_extents(ctx, layout, shape));
+  return ctx.product(piece_extents(ctx, layout, layout.is_part() ? layout.within : shape));
 }
 
 const ir::Expr* address(ir::Context& ctx, const Layout& layout, const std::vector<const ir::Expr*>& shape,
                         const std::vector<const ir::Expr*>& index) {
   Layout l = explicit_pieces(layout, shape.size());
-  auto extents = piece_extents(ctx, l, shape);
+  auto extents = piece_extents(ctx, l, l.is_part() ? l.within : shape);
   const ir::Expr* at = ctx.integer(0);
   for (size_t i = 0; i < l.pieces.size(); ++i) {
     const Piece& p = l.pieces[i];
-    const ir::Expr* part = ctx.floordiv(index[p.axis], ctx.integer(p.divisor));
+    const ir::Expr* place = l.is_part() ? ctx.add(index[p.axis], l.at[p.axis]) : index[p.axis];
+    const ir::Expr* part = ctx.floordiv(place, ctx.integer(p.divisor));
     if (p.extent) part = ctx.floormod(part, ctx.integer(p.extent));
     at = ctx.add(ctx.mul(at, extents[i]), part);
   }

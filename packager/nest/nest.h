@@ -36,6 +36,8 @@ struct Array {
   // a list of at most one item. `shape` is empty then. Only Controls read and write lists.
   uint8_t list_depth = 0;
   uint32_t derived = 0;  // Derived only: its number in the plan, given by passes/derive
+  // Whose memory it lies in where `layout` says that it is a part: a Temp that is no part itself, and that a statement copies it to (is_in_place).
+  uint32_t whole = UINT32_MAX;
 
   bool is_result() const { return kind == Kind::Temp || kind == Kind::Derived; }  // what statements write
 };

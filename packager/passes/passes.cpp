@@ -37,12 +37,13 @@ std::vector<NamedPass> all_passes() {
           {"widen", [](ir::Context& ctx, nest::Function& f, const Options& o) { return widen(ctx, f, o.most_derived); }},
           {"split-phases", plain(split_phases)}, {"split-folds", plain(split_folds)}, {"group", plain(group)}, {"join-rows", plain(join_rows)}, {"attention", plain(mark_attention)},
           {"prologues", [](ir::Context& ctx, nest::Function& f, const Options&) { return prologues(ctx, f, true); }},
+          {"in-place", plain(in_place)},
           {"number-prologues", [](ir::Context& ctx, nest::Function& f, const Options&) { return prologues(ctx, f, false); }}};
 }
 
 std::vector<std::string> default_pipeline() {
   return {"narrow", "algebra", "fold-constants", "permute-weights", "cleanup", "fuse", "scale-weights", "codes", "pad-codes", "fold-constants", "cleanup", "split-dims", "procs", "split-windows", "layout", "inline-weights",
-          "derive-weights", "widen", "winograd", "split-phases", "split-folds", "group", "prologues"};
+          "derive-weights", "widen", "winograd", "split-phases", "split-folds", "group", "prologues", "in-place"};
 }
 
 std::string_view name_of(Precision precision) {

@@ -29,6 +29,7 @@
 //   products-in-tf32  devices, only where asked for: both factors of wide products are rounded to tf32
 //   prologues       numbers that take less than a launch are computed by each statement that reads them; number-prologues, for
 //                   devices, those without folds
+//   in-place        what a concatenation copies lies in its result from the start
 //
 // Each is one file and leaves a function that nest/verify/verify.h accepts. `check` interprets the function before and after
 // every pass on random inputs and fails where the answers differ: for tests and for finding a bad rewrite.

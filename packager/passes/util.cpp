@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "packager/nest/facts/contraction.h"
 #include "packager/nest/layout.h"
 #include "targets/machines.h"
 

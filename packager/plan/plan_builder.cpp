@@ -239,12 +239,13 @@ class FunctionWriter {
     for (uint32_t step = 0; step < plan_.launches.size(); ++step)
       for (const loop::Param& param : plan_.launches[step].params) {
         const bool is_array = param.role == loop::Role::Array;
-        if (is_array && (buffer_of_[param.array] != kNone || function_.arrays[param.array].kind != nest::Array::Kind::Temp)) continue;
-        uint32_t* buffer = is_array ? &buffer_of_[param.array] : &workspace_[{plan_.launches[step].statement, param.array}];
+        const uint32_t array = is_array ? memory_of(param.array) : param.array;
+        if (is_array && (buffer_of_[array] != kNone || function_.arrays[array].kind != nest::Array::Kind::Temp)) continue;
+        uint32_t* buffer = is_array ? &buffer_of_[array] : &workspace_[{plan_.launches[step].statement, array}];
         auto [found, is_new] = tenant_of.emplace(buffer, tenants.size());
         if (is_new) {
-          tenants.push_back({buffer, param.dtype, is_array ? array_text(param.array) : "a workspace of " + plan_.launches[step].source});
-          lives.push_back({is_array ? bytes_of_array(function_.arrays[param.array]) : ctx_.mul(param.elements, ctx_.integer(bytes_of(param.dtype))), step, step, nullptr});
+          tenants.push_back({buffer, param.dtype, is_array ? array_text(array) : "a workspace of " + plan_.launches[step].source});
+          lives.push_back({is_array ? bytes_of_array(function_.arrays[array]) : ctx_.mul(param.elements, ctx_.integer(bytes_of(param.dtype))), step, step, nullptr});
         }
         lives[found->second].last = step;
       }
@@ -265,7 +266,11 @@ class FunctionWriter {
     return ok();
   }
 
+  // The array whose memory it lies in.
+  uint32_t memory_of(uint32_t array) const { return function_.arrays[array].layout.is_part() ? function_.arrays[array].whole : array; }
+
   Result<uint32_t> buffer_of(uint32_t array) {
+    array = memory_of(array);
     if (buffer_of_[array] == kNone && function_.arrays[array].kind == nest::Array::Kind::Derived) {
       MLC_ASSIGN(buffer_of_[array], add_array(BufferKind::Derived, array, function_.arrays[array].derived, 0));
     }

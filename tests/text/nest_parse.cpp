@@ -150,6 +150,15 @@ class Parser {
       a.list_depth = static_cast<uint8_t>(depth);
     }
     if (in_.accept("layout")) MLC_RETURN_IF_ERROR(layout(a));
+    if (in_.accept("part")) {
+      MLC_RETURN_IF_ERROR(in_.expect("of"));
+      MLC_RETURN_IF_ERROR(in_.expect("%"));
+      MLC_ASSIGN(const int64_t whole, integer());
+      a.whole = static_cast<uint32_t>(whole);
+      MLC_ASSIGN(a.layout.within, list("[", "]"));
+      MLC_RETURN_IF_ERROR(in_.expect("at"));
+      MLC_ASSIGN(a.layout.at, list("[", "]"));
+    }
     if (in_.accept("hex")) {
       MLC_ASSIGN(a.data, hex(in_.next().text));
     } else if (in_.accept("data")) {

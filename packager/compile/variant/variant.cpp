@@ -14,6 +14,7 @@
 #include "packager/nest/facts/figures.h"
 #include "packager/nest/facts/group.h"
 #include "packager/nest/facts/key.h"
+#include "packager/nest/facts/uses.h"
 #include "packager/nest/layout.h"
 #include "packager/nest/text/print.h"
 #include "packager/passes/segments/cut.h"
@@ -164,7 +165,7 @@ class VariantCompiler {
       plan.parts = plan::parts_of_outputs(ctx_, *function, plan.alignment);
       const nest::Lifetimes lifetimes(*function);
       for (size_t k = 0; k < function->body.size(); ++k) {
-        if (plan.parts.is_done[k]) continue;
+        if (plan.parts.is_done[k] || nest::is_in_place(ctx_, *function, function->body[k])) continue;
         if (const size_t count = nest::marked_group(*function, k); count > 1) {
           const auto done = add_group(*function, lifetimes, k, count, all, known, plan);
           if (!done.ok() && !refuse({function, &function->body[k], true}, done.status())) return Status(done.status());

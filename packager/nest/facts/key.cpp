@@ -107,6 +107,9 @@ LoweringKey lowering_key_by(Names& names, const Function& function, std::span<co
     put(key, array.dtype), put(key, array.shape.size()), put(key, array.layout.pieces.size());
     for (const Expr* extent : array.shape) names.extent(key, extent);
     for (const Piece& piece : array.layout.pieces) put(key, piece.axis), put(key, piece.divisor), put(key, piece.extent);
+    put(key, array.layout.within.size());
+    for (const auto* part : {&array.layout.within, &array.layout.at})
+      for (const Expr* e : *part) names.extent(key, e);
   };
   for (const Nest* nest : nests) {
     out.text += text_of(*nest, names, name);

@@ -122,6 +122,19 @@ std::vector<uint32_t> read(const Statement& s) {
   return distinct(std::move(out));
 }
 
+bool is_in_place(ir::Context& ctx, const Function& f, const Statement& s) {
+  if (!s.nest || s.nest->writes.size() != 1 || s.nest->writes[0].push) return false;
+  const Write& write = s.nest->writes[0];
+  if (write.value->op != ir::Op::Load) return false;
+  const Array &part = f.arrays[write.value->array], &to = f.arrays[write.array];
+  if (!part.layout.is_part() || part.whole != (to.layout.is_part() ? to.whole : write.array)) return false;
+  for (size_t k = 0; k < write.index.size(); ++k) {
+    const ir::Expr* place = to.layout.is_part() ? ctx.add(write.index[k], to.layout.at[k]) : write.index[k];
+    if (!ctx.sub(place, ctx.add(write.value->args[k], part.layout.at[k]))->is_int(0)) return false;
+  }
+  return true;
+}
+
 void renumber(ir::Context& ctx, Statement& s, const std::function<uint32_t(uint32_t)>& number) {
   const auto all = [&](std::vector<uint32_t>& arrays) {
     for (uint32_t& array : arrays)

@@ -20,6 +20,8 @@ void map_roots(Statement& s, const std::function<const ir::Expr*(const ir::Expr*
 std::vector<uint32_t> written(const Statement& s);  // distinct, ascending
 std::vector<uint32_t> read(const Statement& s);     // distinct, ascending; a push does not read what it writes
 // Replaces every array number of the statement.
+// Whether all that a statement does is to copy a part to its place in the whole: nothing is left to do.
+bool is_in_place(ir::Context& ctx, const Function& f, const Statement& s);
 void renumber(ir::Context& ctx, Statement& s, const std::function<uint32_t(uint32_t)>& number);
 
 struct SymbolOrder {

@@ -190,6 +190,7 @@ class Printer {
                     list(a.shape) + "]";
     if (a.list_depth) s += " list " + std::to_string(a.list_depth);
     if (!a.layout.pieces.empty()) s += " layout " + to_string(a.layout, static_cast<unsigned>(a.shape.size()));
+    if (a.layout.is_part()) s += " part of %" + std::to_string(a.whole) + " [" + list(a.layout.within) + "] at [" + list(a.layout.at) + "]";
     if (a.data && a.data->bytes.size() <= 256) {
       static constexpr char kHex[] = "0123456789abcdef";
       s += " hex \"";

@@ -38,6 +38,7 @@ class Verifier {
   void interface();
   void array(const Array& a, std::set<std::string>& names);
   void layout(const Array& a);
+  void part(const Array& a);
   void extent(const ir::Expr* root, const std::string& what);  // made of symbols alone
   void finish(const std::vector<uint32_t>& results);
 

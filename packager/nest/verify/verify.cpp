@@ -103,6 +103,23 @@ void Verifier::layout(const Array& a) {
   }
   if (!a.layout.pieces.empty() && std::find(open.begin(), open.end(), true) != open.end())
     say("layout of '" + a.name + "' leaves an axis out");
+  if (a.layout.is_part()) part(a);
+}
+
+// The whole is stored like the part, and the part is within it where that can be seen.
+void Verifier::part(const Array& a) {
+  const size_t rank = a.shape.size();
+  if (a.layout.within.size() != rank || a.layout.at.size() != rank || a.layout.pieces.size() != rank) return say("'" + a.name + "' has another rank than what it is part of");
+  if (a.kind != Array::Kind::Temp || a.whole >= function_.arrays.size()) return say("'" + a.name + "' is part of no array");
+  const Array& whole = function_.arrays[a.whole];
+  const std::vector<Piece> order = whole.layout.pieces.empty() ? row_major(static_cast<unsigned>(whole.shape.size())).pieces : whole.layout.pieces;
+  if (whole.kind != Array::Kind::Temp || whole.layout.is_part() || whole.dtype != a.dtype || whole.shape != a.layout.within || order != a.layout.pieces)
+    return say("'" + a.name + "' is stored otherwise than '" + whole.name + "', which it is part of");
+  for (size_t k = 0; k < rank; ++k) {
+    extent(a.layout.at[k], "place of '" + a.name + "'");
+    const Expr* end = ctx_.add(a.layout.at[k], a.shape[k]);
+    if (ir::interval_of(a.layout.at[k]).hi < 0 || ir::interval_of(ctx_.sub(whole.shape[k], end)).hi < 0) say("'" + a.name + "' is not within '" + whole.name + "'");
+  }
 }
 
 std::vector<std::string> verify(ir::Context& ctx, const Function& f, const VerifyOptions& options) {

@@ -18,6 +18,7 @@ using nest::Array;
 
 constexpr double kNowhere = std::numeric_limits<double>::infinity();
 constexpr size_t kNearLaunches = 8;           // launches
+constexpr size_t kNearCopies = 32;            // statements
 constexpr double kWorthPassing = 2;   // times the fewest bytes near a place
 constexpr size_t kMostPassing = 64;   // arrays
 
@@ -86,6 +87,7 @@ class Cutter {
       change[complete + 1] += bytes(f_.arrays[a]), change[read + 1] -= bytes(f_.arrays[a]);
       ++arrays[complete + 1], --arrays[read + 1];
     }
+    keep_copies_together(uses);
     double sum = 0;
     int count = 0;
     for (size_t unit = 0; unit < first_.size(); ++unit) {
@@ -93,6 +95,18 @@ class Cutter {
       if (static_cast<size_t>(count += arrays[unit]) > kMostPassing) passing_[unit] = kNowhere;
     }
     passing_[0] = kNowhere;
+  }
+
+  void keep_copies_together(const Uses& uses) {
+    for (const auto& [part, whole] : copies_in_place(ctx_, f_)) {
+      size_t begin = SIZE_MAX, end = 0;
+      for (const uint32_t array : {part, whole}) {
+        begin = std::min(begin, uses.writers[array].front());
+        if (!uses.readers[array].empty()) end = std::max(end, *uses.readers[array].rbegin());
+      }
+      if (end > begin + kNearCopies) continue;
+      for (size_t unit = unit_of(begin) + 1; unit <= unit_of(end); ++unit) passing_[unit] = kNowhere;
+    }
   }
 
   size_t unit_of(size_t statement) const {

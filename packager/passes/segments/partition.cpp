@@ -431,6 +431,8 @@ class Partitioner {
       if (step.source.empty()) step.source = s.source;
       segment->body.push_back(std::move(s));
     }
+    for (Array& array : segment->arrays)
+      if (array.layout.is_part()) array.whole = local.at(array.whole);  // a copy to it is here
     for (uint32_t array : value_order_) {
       const bool is_constant = f_.arrays[array].kind == Array::Kind::Const && level == 0;
       const bool is_result = f_.arrays[array].kind == Array::Kind::Temp && level_of_array_[array] == level && !is_written_by_control(array);
