@@ -213,7 +213,7 @@ Status compile_all_but_code(ir::Context& ctx, const lang::Library& library, std:
   }
   std::vector<std::string> names;
   for (const Program& program : programs) names.push_back(program.method.name);
-  for (const targets::Target* target : devices) MLC_RETURN_IF_ERROR(ask_device(ctx, library, parts.devices, weights, *target, names, report));
+  for (const targets::Target* target : devices) MLC_RETURN_IF_ERROR(ask_device(ctx, library, parts.of(*target), weights, *target, names, report));
   const auto has_variant = [](const CheckReport::Device& device) { return device.has_variant; };
   if (asked.size() > report.devices.size() || std::any_of(report.devices.begin(), report.devices.end(), has_variant) || devices.empty()) return ok();
   const CheckReport::Device& first = report.devices.front();

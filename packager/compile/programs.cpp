@@ -43,14 +43,16 @@ Result<Optimised> optimise(ir::Context& ctx, std::vector<Program>& programs, Wei
   passes::Options options = given;
   double folding = folding_of(parts);
   if (!options.folding) options.folding = &folding;
-  const std::vector<std::string> all = options.pipeline, of_devices = passes::for_devices(all, given.precision);
-  const auto [own, own_of_devices] = std::mismatch(all.begin(), all.end(), of_devices.begin(), of_devices.end());
+  const std::vector<std::string> all = options.pipeline, of_devices = passes::for_devices(all, false, given.precision), of_tensor_devices = passes::for_devices(all, true, given.precision);
+  // Up to the first pass that not all have.
+  const auto common = std::mismatch(all.begin(), all.end(), of_devices.begin(), of_devices.end()).first - all.begin();
+  const auto own = [&](const std::vector<std::string>& pipeline) { return std::vector<std::string>(pipeline.begin() + common, pipeline.end()); };
   const auto run = [&](passes::Parts& some, std::vector<std::string> pipeline) -> Status {
     options.pipeline = std::move(pipeline);
     for (const auto& segment : some.segments) MLC_RETURN_IF_ERROR(passes::run(ctx, *segment, options));
     return ok();
   };
-  options.pipeline = {all.begin(), own};
+  options.pipeline = {all.begin(), all.begin() + common};
   for (const auto& segment : parts.segments) {
     MLC_RETURN_IF_ERROR(passes::run(ctx, *segment, options));
     if (progress) progress(static_cast<size_t>(&segment - parts.segments.data()) + 1, parts.segments.size());
@@ -60,10 +62,12 @@ Result<Optimised> optimise(ir::Context& ctx, std::vector<Program>& programs, Wei
     for (const Program& program : programs) names.push_back(program.method.name);
     passes::number_parts(ctx, names, parts);
     optimised.devices = passes::copy_of(parts);
+    optimised.tensor_devices = passes::copy_of(parts);
   }
-  MLC_RETURN_IF_ERROR(run(parts, {own, all.end()}));
-  MLC_RETURN_IF_ERROR(run(optimised.devices, {own_of_devices, of_devices.end()}));
-  for (passes::Parts* some : {&optimised.processors, &optimised.devices}) {
+  MLC_RETURN_IF_ERROR(run(parts, own(all)));
+  MLC_RETURN_IF_ERROR(run(optimised.devices, own(of_devices)));
+  MLC_RETURN_IF_ERROR(run(optimised.tensor_devices, own(of_tensor_devices)));
+  for (passes::Parts* some : {&optimised.processors, &optimised.devices, &optimised.tensor_devices}) {
     passes::collect_derived(ctx, *some);
     MLC_RETURN_IF_ERROR(passes::cut_segments(ctx, *some));
     for (const auto& segment : some->segments)

@@ -37,11 +37,11 @@ struct Program {
   format::Method method;      // its interface, set by `optimise`
 };
 
-// What is left of programs behind all passes: segments as processors run them, and as devices do, where these are asked for. Both have the
-// same names, interfaces and stored weights, so that a run may have some segments from the one and some from the other.
+// What is left of programs behind all passes: segments as processors run them, and as devices do, without and with tensor cores, where these are asked
+// for. All have the same names, interfaces and stored weights, so that a run may have some segments from the one and some from the other.
 struct Optimised {
-  passes::Parts processors, devices;
-  const passes::Parts& of(const targets::Target& target) const { return target.is_device() ? devices : processors; }
+  passes::Parts processors, devices, tensor_devices;
+  const passes::Parts& of(const targets::Target& target) const { return target.has_mma ? tensor_devices : target.is_device() ? devices : processors; }
 };
 
 // Cuts the programs into parts, runs all passes on every segment, announces their constants and seals `weights`.

@@ -13,14 +13,29 @@ namespace {
 
 using ir::Dim;
 
-// What a layer takes, on a core that is like most: nanoseconds. Only differences between ways to do it matter, and these are
+// What a layer is weighed by, on a machine that is like most of its class. Only differences between ways to do it matter, and these are
 // large or do not count.
-constexpr const targets::ProcessorRow& kMachine = targets::kAnyProcessor;
+struct Rates {
+  double operations;                              // of products, in a unit of time
+  double near, shared, memory, weights;           // bytes in a unit of time: written or read by transforms, by where they are; constants
+  double near_bytes, shared_bytes;                // that are near, and in what is shared
+  double launch;                                  // units of time
+};
+constexpr double kOperationsOfFma = 2;
+
+constexpr Rates rates_of(const targets::ProcessorRow& m) {
+  return {m.flops_per_ns, m.near_bytes_per_ns, m.shared_bytes_per_ns, m.memory_bytes_per_ns, m.weight_bytes_per_ns, m.near_bytes, m.shared_bytes, m.launch_ns};
+}
+// In cycles. All of a layer is in the cache of a device, and its kernels wait for memory once.
+constexpr Rates rates_of(const targets::DeviceRow& m) {
+  return {kOperationsOfFma * m.multiprocessors * m.fmas_per_cycle, m.cache_bytes_per_cycle, m.cache_bytes_per_cycle, m.memory_bytes_per_cycle, m.memory_bytes_per_cycle, 1e300, 1e300,
+          m.launch_cycles + m.latency_cycles};
+}
 constexpr int64_t kLeastChannels = 16;                       // fewer fill no panel
 
 struct Choice {
   int64_t points = 0;     // along an axis
-  double saved = 0;       // nanoseconds
+  double saved = 0;       // units of time
   uint64_t bytes = 0;     // of the weights
 
   double rank() const { return saved / static_cast<double>(bytes); }
@@ -42,11 +57,11 @@ bool has_tiles(const Convolution& c, int64_t points) {
 
 double usual_points(const Convolution& c, size_t k) { return points(c.axes[k].out->extent, c.axes.size() == 1 ? ir::Guess::Length : ir::Guess::Side); }
 
-double with_weights(const Convolution& c, double products, double places) {
-  return std::max(products, 4 * places * static_cast<double>(c.c->extent->i * c.m->extent->i) / kMachine.weight_bytes_per_ns);
+double with_weights(const Rates& rates, const Convolution& c, double products, double places) {
+  return std::max(products, 4 * places * static_cast<double>(c.c->extent->i * c.m->extent->i) / rates.weights);
 }
 
-double direct_time(const Convolution& c) {
+double direct_time(const Rates& rates, const Convolution& c) {
   double inside = 1, taps = 1;
   for (const Dim* d : c.batch) inside *= points(d->extent, ir::Guess::Batch);
   for (size_t k = 0; k < c.axes.size(); ++k) {
@@ -55,10 +70,10 @@ double direct_time(const Convolution& c) {
     inside *= std::max(1.0, all * usual_points(c, k) - left_out);
     taps *= all;
   }
-  return with_weights(c, 2 * inside * static_cast<double>(c.c->extent->i * c.m->extent->i) / kMachine.flops_per_ns, taps) + kMachine.launch_ns;
+  return with_weights(rates, c, 2 * inside * static_cast<double>(c.c->extent->i * c.m->extent->i) / rates.operations, taps) + rates.launch;
 }
 
-double time_in_tiles(ir::Context& ctx, const Convolution& c, int64_t side) {
+double time_in_tiles(ir::Context& ctx, const Rates& rates, const Convolution& c, int64_t side) {
   double batch = 1, places = 1, weighed = 1, tiles = 1, phases = 1, taps = 1;  // weighed: places and phases with weights
   for (const Dim* d : c.batch) batch *= points(d->extent, ir::Guess::Batch);
   bool is_whole = true;
@@ -73,26 +88,26 @@ double time_in_tiles(ir::Context& ctx, const Convolution& c, int64_t side) {
   }
   const auto channels = static_cast<double>(c.c->extent->i), results = static_cast<double>(c.m->extent->i);
   const double held = 4 * places * batch * tiles * (phases * channels + results);
-  const double moved = 2 * held / (held <= kMachine.near_bytes ? kMachine.near_bytes_per_ns : held <= kMachine.shared_bytes ? kMachine.shared_bytes_per_ns : kMachine.memory_bytes_per_ns);
-  double time = with_weights(c, 2 * weighed * batch * tiles * channels * results / kMachine.flops_per_ns, weighed) + moved + 3 * kMachine.launch_ns;
-  if (!is_whole) time += 3 * kMachine.launch_ns;
+  const double moved = 2 * held / (held <= rates.near_bytes ? rates.near : held <= rates.shared_bytes ? rates.shared : rates.memory);
+  double time = with_weights(rates, c, 2 * weighed * batch * tiles * channels * results / rates.operations, weighed) + moved + 3 * rates.launch;
+  if (!is_whole) time += 3 * rates.launch;
   for (size_t k = 0; k < c.axes.size(); ++k) {  // what is left over, if that is not known, is half a tile in the old way
     const int64_t tile = side - taps_of_phase(c.axes[k]) + 1;
     const double across = c.axes.size() == 1 ? 1 : usual_points(c, 1 - k);
-    if (!knows_rest(ctx, c.axes[k].out, tile)) time += batch * static_cast<double>(tile) * across * taps * channels * results / kMachine.flops_per_ns;
+    if (!knows_rest(ctx, c.axes[k].out, tile)) time += batch * static_cast<double>(tile) * across * taps * channels * results / rates.operations;
   }
   return time;
 }
 
 // The numbers of points that are worth it.
-std::vector<Choice> choices_for(ir::Context& ctx, const Convolution& conv) {
+std::vector<Choice> choices_for(ir::Context& ctx, const Rates& rates, const Convolution& conv) {
   std::vector<Choice> choices;
   if (conv.c->extent->i < kLeastChannels || conv.m->extent->i < kLeastChannels) return choices;
-  const double direct = direct_time(conv);
+  const double direct = direct_time(rates, conv);
   for (const int64_t side : {8, 6, 4}) {
     if (!has_tiles(conv, side)) continue;
-    const double saved = direct - time_in_tiles(ctx, conv, side);
-    if (saved < (1 - kMachine.winograd_times) * direct) continue;
+    const double saved = direct - time_in_tiles(ctx, rates, conv, side);
+    if (saved < (1 - targets::kAnyProcessor.winograd_times) * direct) continue;
     uint64_t weights = 4 * static_cast<uint64_t>((conv.m->extent->i + 15) / 16 * 16) * static_cast<uint64_t>(conv.c->extent->i);
     for (const Convolution::Axis& axis : conv.axes) weights *= static_cast<uint64_t>(side * axis.stride);
     choices.push_back({side, saved, weights});
@@ -122,13 +137,14 @@ bool winograd_at_points(ir::Context& ctx, nest::Function& f, size_t statement, i
   return true;
 }
 
-Status winograd(ir::Context& ctx, nest::Function& f, uint64_t most_derived) {
+Status winograd(ir::Context& ctx, nest::Function& f, uint64_t most_derived, bool on_devices) {
+  const Rates rates = on_devices ? rates_of(targets::kAnyDevice) : rates_of(targets::kAnyProcessor);
   most_derived -= std::min(most_derived, derived_bytes(ctx, f));
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < f.body.size(); ++i) {
     Candidate candidate;
     if (!find_convolution(ctx, f, i, candidate.conv)) continue;
-    candidate.choices = choices_for(ctx, candidate.conv);
+    candidate.choices = choices_for(ctx, rates, candidate.conv);
     if (!candidate.choices.empty()) candidates.push_back(std::move(candidate));
   }
   std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.choices[0].rank() > b.choices[0].rank(); });

@@ -82,7 +82,12 @@ std::vector<std::string> interface_of(const nest::Function& f) {
 
 TEST_CASE("segments of processors and of devices have the same names and interfaces, whole and cut") {
   Made made(6);
-  const passes::Parts &processors = made.optimised.processors, &devices = made.optimised.devices;
+  const passes::Parts& processors = made.optimised.processors;
+  const passes::Parts* classes[] = {&made.optimised.devices, &made.optimised.tensor_devices};
+  const passes::Parts* chosen = classes[0];
+  SUBCASE("without tensor cores") {}
+  SUBCASE("with tensor cores") { chosen = classes[1]; }
+  const passes::Parts& devices = *chosen;
   size_t cut = 0;
   for (const auto& segment : processors.segments) {
     if (segment->name == processors.derive) continue;
@@ -126,7 +131,7 @@ TEST_CASE("devices multiply f16 as it is stored, in fewer statements; weights ar
 TEST_CASE("what must hold of extents is asked of each part that has them") {
   Made made(6, 64);
   size_t parts = 0;
-  for (const passes::Parts* of : {&made.optimised.processors, &made.optimised.devices})
+  for (const passes::Parts* of : {&made.optimised.processors, &made.optimised.devices, &made.optimised.tensor_devices})
     for (const auto& segment : of->segments)
       if (segment->name.starts_with("main.")) {
         ++parts;

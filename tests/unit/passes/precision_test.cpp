@@ -168,9 +168,9 @@ TEST_CASE("a pipeline rounds once, for devices to tf32 behind all else") {
   const std::vector<std::string> plain = passes::default_pipeline();
   CHECK(passes::with_precision(plain, passes::Precision::F32, passes::RoundedValues::All) == plain);
   CHECK(passes::with_precision(plain, passes::Precision::TF32, passes::RoundedValues::All) == plain);  // of processors
-  CHECK(passes::for_devices(plain, passes::Precision::TF32).back() == "products-in-tf32");
+  CHECK(passes::for_devices(plain, true, passes::Precision::TF32).back() == "products-in-tf32");
   const auto has = [](const std::vector<std::string>& all, const char* pass) { return std::count(all.begin(), all.end(), pass); };
   const auto f16 = passes::with_precision(plain, passes::Precision::F16, passes::RoundedValues::All), bf16 = passes::with_precision(plain, passes::Precision::BF16, passes::RoundedValues::All);
-  CHECK((has(f16, "weights-in-f16") == 1 && has(passes::for_devices(f16, passes::Precision::F16), "values-in-f16") == 1 && has(passes::for_devices(f16, passes::Precision::F16), "weights-in-f16") == 1));
-  CHECK((has(bf16, "products-in-bf16") == 1 && has(passes::for_devices(bf16, passes::Precision::BF16), "values-in-bf16") == 1));
+  CHECK((has(f16, "weights-in-f16") == 1 && has(passes::for_devices(f16, true, passes::Precision::F16), "values-in-f16") == 1 && has(passes::for_devices(f16, true, passes::Precision::F16), "weights-in-f16") == 1));
+  CHECK((has(bf16, "products-in-bf16") == 1 && has(passes::for_devices(bf16, true, passes::Precision::BF16), "values-in-bf16") == 1));
 }
