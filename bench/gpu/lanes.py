@@ -10,7 +10,6 @@ WARP, RECORDED, MOST = 32, 400, 4_000_000  # lanes; accesses of a lane whose add
 SLOTS = [(r"mov|ld\.param|cvt\.[us]64\.[us]32|cvt\.u32\.[us](64|16)|bra\.uni|ret", 0), (r"(div|sqrt|rcp)\.rn\.f32", 9), (r"(div|rem)\.[us]", 30),
          (r"mul\.lo\.[us]64", 4), (r"mad\.lo\.[us]64", 4), (r"cvt\.rn\.b?f16", 2), (r"(div|sqrt|rcp)\.rn\.f64", 40),
          (r"(add|sub|and|or|xor|not|shl|shr|min|max|selp|setp)\S*64", 2), (r"bar\.", 2)]
-COPY_PARTS = ("ld.global.v4.u32", "st.shared.v4.u32")  # what a copy beside its lane is to the unit of loads and stores
 LATENCY = 350  # slots between a load and its number, where the caller does not say it
 UNROLLED, SHORT = 4, 120  # turns of a short loop whose loads ptxas brings together, unless the text forbids it; instructions of such a loop
 
@@ -221,12 +220,13 @@ def accesses(kernel, environment, lanes):
             times[block, at] += 1
     for (block, at, _), addresses in together.items():
         name = kernel.blocks[block][int(at)].name
-        if name.startswith("cp"):  # by way of L2, which L1 does not keep
-            cycles, sectors = access_cost(COPY_PARTS[at != int(at)], addresses)
-            costs[block, at].append((cycles, len(sectors)))
-            continue
+        around = name.startswith("cp.async.cg")  # L1, which keeps nothing of it
+        if name.startswith("cp"):
+            name = ("ld.global" if at == int(at) else "st.shared") + (".v4.u32" if around else ".u32")
         cycles, sectors = access_cost(name, addresses)
         costs[block, at].append((cycles, len(sectors - loaded)))
+        if around:
+            continue
         if name.startswith("ld"):
             loaded |= sectors
     return {place: tuple(sum(c[k] for c in of) / len(of) for k in (0, 1)) for place, of in costs.items()}

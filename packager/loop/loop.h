@@ -146,7 +146,7 @@ struct Cut {
 };
 
 constexpr uint32_t kMaxBlockLanes = 1024;
-constexpr int64_t kCopyBytes = 16;    // of a Copy
+constexpr bool may_copy(int64_t bytes) { return bytes == 4 || bytes == 16; }  // by a Copy
 constexpr uint32_t kMmaLanes = 32;  // that do one Mma together
 
 // One entry of a module. Buffers are numbered: params first, then locals. Body runs for the tiles of one call:

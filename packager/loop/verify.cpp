@@ -255,7 +255,7 @@ class Verifier {
     const Expr* from = s.value;
     if (!from || from->op != Op::Load || from->args.size() != 1 || from->type.lanes != 1) return bad("a copy of what is no load of one element");
     if (from->array >= k_.params.size() || k_.params[from->array].written) return bad("a copy of what the kernel may write");
-    if (s.step != kCopyBytes) return bad("a copy of " + std::to_string(s.step) + " bytes");
+    if (!may_copy(s.step)) return bad("a copy of " + std::to_string(s.step) + " bytes");
     for (const DType t : {buffer_type(s.array), from->type.dtype})
       if (bits_of(t) < 8 || t == DType::Bool) return bad("a copy of bits");
     if (s.index.size() != 1) return bad("a copy needs one index");

@@ -251,7 +251,9 @@ void KernelEmitter::copy(const loop::Stmt& s) {
   if (!from || (s.cond && !needed)) return;
   std::vector<Value*> operands{element_pointer(s.array, buffers_[s.array].dtype, to), element_pointer(s.value->array, s.value->type.dtype, from)};
   if (needed) operands.push_back(b_.CreateSelect(needed, b_.getInt32(static_cast<uint32_t>(s.step)), b_.getInt32(0)));
-  b_.CreateIntrinsic(needed ? nvvm_cp_async_cg_shared_global_16_s : nvvm_cp_async_cg_shared_global_16, {}, operands);
+  const bool is_cell = s.step == 4;  // by way of the first cache, the others go around it
+  if (needed) b_.CreateIntrinsic(is_cell ? nvvm_cp_async_ca_shared_global_4_s : nvvm_cp_async_cg_shared_global_16_s, {}, operands);
+  else b_.CreateIntrinsic(is_cell ? nvvm_cp_async_ca_shared_global_4 : nvvm_cp_async_cg_shared_global_16, {}, operands);
 }
 
 }  // namespace mlc::targets

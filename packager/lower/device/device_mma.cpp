@@ -20,7 +20,8 @@
 // a piece begin at zero and are added to all others by an addition of f32, so that the error does not grow with the depth.
 //
 // Chunks that memory takes as they lie in the array are copied beside the lane (loop::StmtKind::Copy), so many pieces ahead as there is room for beside the
-// one that is multiplied. All others go through registers, one piece ahead: what has to be put together, rounded or flipped, or what is not zero where nothing counts.
+// one that is multiplied. So are cells of f32 or of four codes one by one where chunks do not lie together, as in panels of weights: eight lanes side by side have eight rows, four
+// such groups the cells of a chunk, which meet in no bank. All others go through registers, one piece ahead: what has to be put together, rounded or flipped, or what is not zero where nothing counts.
 //
 // Codes have sums of i32, which are exact. A lane loads as many at once as lie side by side along the depth: a chunk, a cell (panels of weights have
 // those of 16 columns one after the other), or one.
@@ -42,6 +43,7 @@ constexpr int64_t kWarpRows = 2;                     // warps along the rows of 
 constexpr int64_t kPadOfSums = 8;                    // behind each row of sums in memory: four rows meet in no bank
 constexpr uint32_t kFirstBits = 0x80808080;    // of four codes
 constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32;
+constexpr int64_t kCellBytes = 4, kChunkBytes = 16, kEight = 8;  // kEight: rows that lie in banks of their own
 constexpr unsigned kStagesOfCopies = 3;      // the largest tile has room for as many in what a block has on every device
 constexpr double kMostMmaWaste = 1.25;            // steps of a piece beside those that exist
 
@@ -64,7 +66,19 @@ const Expr* chunks_of_depth(ir::Context& ctx, Facts& facts, const DeviceProduct&
   return ir::divisor_of(rest) % values == 0 && ir::divisor_of(p.depth_points) % values == 0 ? ctx.floordiv(rest, ctx.integer(values)) : nullptr;
 }
 
-bool are_copied(const DeviceProduct::Side& side, const CodeSide& codes, const CodeRuns& runs) { return runs.length == loop::kCopyBytes && !codes.flipped && !side.outside; }
+// How many bytes of a factor a lane copies at once, beside itself; 0: none.
+int64_t bytes_copied(const DeviceProduct::Side& side, const CodeSide& codes, const CodeRuns& runs) {
+  return (runs.length == kChunkBytes || runs.length == kCellBytes) && !codes.flipped && !side.outside ? runs.length : 0;
+}
+int64_t bytes_copied(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, bool is_chunk) {
+  const nest::Operand& o = side.factor;
+  if (o.factor != o.load) return 0;
+  if (is_chunk) return kChunkBytes;
+  // A cell where it is all of a load, whose place moves evenly along the depth, and whether it counts is the row's alone.
+  const Expr* leaf[] = {ctx.dim(p.depth.back())};
+  const bool is_even = o.load->type.dtype == DType::F32 && p.depth.size() == 1 && o.is_plain() && !facts.needs_guard(o.load->args[0]) && ir::linear_in(ctx, o.load->args[0], leaf);
+  return is_even && std::none_of(side.terms.begin(), side.terms.end(), [&](const Expr* term) { return facts.depends(term, p.depth[0]); }) ? kCellBytes : 0;
+}
 
 // Whether the stage of a product copies a factor beside its lanes.
 bool copies_any(const Job& job, DeviceProduct p, bool flat) {
@@ -75,10 +89,10 @@ bool copies_any(const Job& job, DeviceProduct p, bool flat) {
   const auto is_copied = [&](DeviceProduct::Side& side) {
     if (factors == DType::I8) {
       const CodeSide codes = take_codes(job.ctx, side);
-      return are_copied(side, codes, code_runs(job.ctx, facts, p, side, values));
+      return bytes_copied(side, codes, code_runs(job.ctx, facts, p, side, values)) > 0;
     }
     if (factors != DType::F32) side.factor.factor = side.factor.load;
-    return side.factor.factor == side.factor.load && chunks_of_depth(job.ctx, facts, p, side, values) != nullptr;
+    return bytes_copied(job.ctx, facts, p, side, chunks_of_depth(job.ctx, facts, p, side, values) != nullptr) > 0;
   };
   return job.target.copies_aside && (is_copied(p.rows) || is_copied(p.columns));
 }
@@ -141,7 +155,7 @@ class ProductMma final : public MmaStage {
     Side* side = nullptr;
     int64_t size = 0, of_warp = 0, begin = 0;   // begin: in memory, in chunks
     bool is_short = false;                      // tf32 holds the factor
-    bool is_copied = false;                     // beside the lane
+    int64_t copied = 0;                         // bytes at once, beside the lane; 0: all goes through registers
     const Expr* chunks = nullptr;               // where the depth begins, counted in chunks, if each is a load; null: it is not
     CodeSide codes;
     CodeRuns runs;                              // of codes that are loaded at once
@@ -183,18 +197,45 @@ class ProductMma final : public MmaStage {
     const bool along_depth = is_along_depth(*part.side);
     if (of_codes()) part.runs = code_runs(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_);
     else part.chunks = chunks_of(*part.side);
-    part.is_copied = job_.target.copies_aside && (of_codes() ? are_copied(*part.side, part.codes, part.runs) : part.chunks && part.side->factor.factor == part.side->factor.load);
+    if (job_.target.copies_aside) part.copied = of_codes() ? bytes_copied(*part.side, part.codes, part.runs) : bytes_copied(ctx_, s_.facts, p_, *part.side, part.chunks != nullptr);
+    if (part.copied == kCellBytes) return share_cells(part, lane);
     for (int64_t k = 0; k < part.size * kRowChunks / lanes_; ++k) {
       const Expr* turn = ctx_.add(lane, number(k * lanes_));
       const Expr* row = k_.b.let(along_depth ? ctx_.floordiv(turn, number(kRowChunks)) : ctx_.floormod(turn, number(part.size)));
       Brought one;
       one.chunk = k_.b.let(along_depth ? ctx_.floormod(turn, number(kRowChunks)) : ctx_.floordiv(turn, number(part.size)));
       one.place = k_.b.let(ctx_.add(at_chunk(row, one.chunk), number(part.begin)));
-      std::vector<const Expr*> extents;
-      for (const ir::Dim* d : part.side->dims) extents.push_back(d->extent);
-      one.at = k_.decoded(existing(*part.side, ctx_.add(part.first, row), part.size), extents);
       part.brought.push_back(std::move(one));
+      bind_points(part, row, 1);
     }
+  }
+
+  // Of copies of single cells a lane has one cell of each chunk of its rows.
+  void share_cells(Part& part, const Expr* lane) {
+    const Expr *warp = k_.b.let(ctx_.floordiv(lane, number(kWarpLanes))), *in_eight = k_.b.let(ctx_.floormod(lane, number(kEight)));
+    cell_ = k_.b.let(ctx_.floormod(ctx_.floordiv(lane, number(kEight)), number(kCellsOfChunk)));
+    // Chunks of eight rows lie as those of the eight before: what comes next is a constant away.
+    std::vector<const Expr*> places;
+    for (int64_t chunk = 0; chunk < kRowChunks; ++chunk)
+      places.push_back(k_.b.let(ctx_.add(ctx_.mul(warp, number(kEight * kRowChunks)), at_chunk(in_eight, number(chunk)))));
+    const int64_t rows = lanes_ / kWarpLanes * kEight;  // of all warps
+    for (int64_t first = 0; first < part.size; first += rows) {
+      for (int64_t chunk = 0; chunk < kRowChunks; ++chunk) {
+        Brought one;
+        one.chunk = number(chunk);
+        one.place = ctx_.add(places[static_cast<size_t>(chunk)], number(first * kRowChunks + part.begin));
+        part.brought.push_back(std::move(one));
+      }
+      bind_points(part, k_.b.let(ctx_.add(ctx_.add(ctx_.mul(warp, number(kEight)), in_eight), number(first))), kRowChunks);
+    }
+  }
+
+  // The dims of the side for the last `count` that are brought, which are of one row.
+  void bind_points(Part& part, const Expr* row, int64_t count) {
+    std::vector<const Expr*> extents;
+    for (const ir::Dim* d : part.side->dims) extents.push_back(d->extent);
+    const std::vector<const Expr*> at = k_.decoded(existing(*part.side, ctx_.add(part.first, row), part.size), extents);
+    for (int64_t k = 0; k < count; ++k) part.brought[part.brought.size() - 1 - static_cast<size_t>(k)].at = at;
   }
 
   void with_brought(const Part& part, const Brought& one, const std::function<void()>& body) {
@@ -239,7 +280,7 @@ class ProductMma final : public MmaStage {
     if (!cells.empty()) store(cells, k_.b.let(ctx_.select(ctx_.binary(Op::Lt, stage, number(last)), ctx_.add(stage, number(1)), number(0))));  // behind the last piece: something, which is not read
   }
 
-  bool is_any_copied() const { return rows_.is_copied || columns_.is_copied; }
+  bool is_any_copied() const { return rows_.copied || columns_.copied; }
 
   // Those of the piece that begins at `first`, if there is one; they are a group in either case.
   void begin_copies(const Expr* first, const Expr* stage) {
@@ -248,19 +289,27 @@ class ProductMma final : public MmaStage {
       const Expr* buffer = k_.b.let(ctx_.mul(stage, number(piece_)));
       for (const Part* part : {&rows_, &columns_})
         for (const Brought& one : part->brought)
-          if (part->is_copied) with_brought(*part, one, [&] {
-              const ir::Expr* load = part->side->factor.load;
-              const Place from = of_codes() ? place_of_run(*part, one, first, 0) : place_of_chunk(one.reached, one.chunk, first);
-              k_.b.copy(memory_, ctx_.mul(ctx_.add(one.place, buffer), number(kCellsOfChunk)), loop::vec_load(ctx_, load->array, load->type, from.index), loop::kCopyBytes, from.counts);
+          if (part->copied) with_brought(*part, one, [&] {
+              const ir::Expr *load = part->side->factor.load, *to = ctx_.mul(ctx_.add(one.place, buffer), number(kCellsOfChunk));
+              const bool is_cell = part->copied == kCellBytes;
+              const Place from = of_codes() ? place_of_run(*part, one, first, is_cell ? cell_ : number(0)) : is_cell ? place_of_cell(one, first) : place_of_chunk(one.reached, one.chunk, first);
+              k_.b.copy(memory_, is_cell ? ctx_.add(to, cell_) : to, loop::vec_load(ctx_, load->array, load->type, from.index), part->copied, from.counts);
             });
     });
     k_.b.close_copies();
   }
 
+  Place place_of_cell(const Brought& one, const Expr* first) {
+    const Expr* at = k_.b.let(ctx_.add(ctx_.add(first, cell_), ctx_.mul(one.chunk, number(kCellsOfChunk))));
+    const bool whole = ir::divisor_of(p_.depth_points) % how_.tile.depth == 0;
+    const Expr* exists = whole ? nullptr : ctx_.binary(Op::Lt, at, p_.depth_points);
+    return {ctx_.add(one.reached.base, ctx_.mul(at, one.reached.stride)), s_.both(one.reached.guard, exists)};
+  }
+
   void each_loaded(const std::function<void(const Part&, const Brought&)>& body) {
     for (const Part* part : {&rows_, &columns_})
       for (const Brought& one : part->brought)
-        if (!part->is_copied) body(*part, one);
+        if (!part->copied) body(*part, one);
   }
 
   void store(const std::vector<const Expr*>& cells, const Expr* stage) {
@@ -292,19 +341,19 @@ class ProductMma final : public MmaStage {
 
   // Where run `r` of the chunk is; of a load behind the end of the depth the last one, which does not count. The dims of the side are bound, and all of the depth but
   // the last one is.
-  Place place_of_run(const Part& part, const Brought& one, const Expr* first, int64_t r) {
+  Place place_of_run(const Part& part, const Brought& one, const Expr* first, const Expr* r) {
     const CodeRuns& runs = part.runs;
     const int64_t length = runs.length;
     // Chunks that are whole exist or not, all runs of them alike.
     const int64_t values = kCellsOfChunk * values_, runs_of_chunk = values / length, known = ir::divisor_of(p_.depth_points);
     const bool whole = known % values == 0;
-    const auto in_chunk = [&](const Expr* chunk) { return ctx_.add(ctx_.mul(chunk, number(runs_of_chunk)), number(r)); };
+    const auto in_chunk = [&](const Expr* chunk) { return ctx_.add(ctx_.mul(chunk, number(runs_of_chunk)), r); };
     const Expr *at = k_.b.let(ctx_.add(ctx_.floordiv(first, number(values)), one.chunk)), *exists = nullptr;
     if (!whole) at = k_.b.let(in_chunk(at));
     if (known % how_.tile.depth != 0) {
       const Expr* end = ctx_.floordiv(p_.depth_points, number(whole ? values : length));
       exists = k_.b.let(ctx_.binary(Op::Lt, at, end));
-      if (!part.is_copied) at = k_.b.let(ctx_.min(at, ctx_.sub(end, number(1))));
+      if (!part.copied) at = k_.b.let(ctx_.min(at, ctx_.sub(end, number(1))));
     }
     if (whole) at = k_.b.let(in_chunk(at));
     const Expr *base = one.reached.base, *stride = one.reached.stride;
@@ -317,14 +366,14 @@ class ProductMma final : public MmaStage {
     }
     const Expr* index = ctx_.mul(k_.b.let(ctx_.add(base, ctx_.mul(at, stride))), number(length));
     if (one.reached.ask) exists = s_.both(asked(*part.side), exists);
-    return {index, part.is_copied ? s_.both(one.reached.guard, exists) : exists};
+    return {index, part.copied ? s_.both(one.reached.guard, exists) : exists};
   }
 
   // The cells of run `r` of the chunk.
   std::vector<const Expr*> run(const Part& part, const Brought& one, const Expr* first, int64_t r) {
     std::vector<const Expr*> cells;
     with_brought(part, one, [&] {
-      const auto [index, exists] = place_of_run(part, one, first, r);
+      const auto [index, exists] = place_of_run(part, one, first, number(r));
       const int64_t length = part.runs.length;
       const Expr* none = outside_cell(part, one);
       if (one.reached.ask) {
@@ -422,6 +471,7 @@ class ProductMma final : public MmaStage {
   Part rows_, columns_;
   int64_t piece_ = 0, stages_ = 0;  // chunks of a piece; pieces that memory has room for
   uint32_t memory_ = 0;
+  const Expr* cell_ = nullptr;    // of a chunk, that this lane copies
   const Expr *warp_row_ = nullptr, *warp_column_ = nullptr, *group_ = nullptr, *in_group_ = nullptr;
   std::vector<const Expr*> sums_;  // of a lane, four at once: 16 rows by 8 columns after the other
 };

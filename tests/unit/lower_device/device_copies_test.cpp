@@ -42,13 +42,14 @@ schedule::Schedule best(ir::Context& ctx, const nest::Function& f, const char* n
 
 // Copies, and stores of chunks that went through registers, in the kernels of a function.
 struct Brought {
-  size_t copies = 0, waits = 0, stores = 0;
+  size_t copies = 0, cells = 0, waits = 0, stores = 0;  // cells: copies of four bytes
 };
 Brought brought(ir::Context& ctx, const nest::Function& f, const char* name = "cuda-sm80", const schedule::Schedule* how = nullptr) {
   Brought found;
   const std::function<void(const std::vector<loop::StmtPtr>&)> look = [&](const std::vector<loop::StmtPtr>& block) {
     for (const loop::StmtPtr& s : block) {
       found.copies += s->kind == loop::StmtKind::Copy, found.waits += s->kind == loop::StmtKind::WaitCopies;
+      found.cells += s->kind == loop::StmtKind::Copy && s->step == 4;
       found.stores += s->kind == loop::StmtKind::Store && s->value->type == ir::Type{DType::U32, 4};
       look(s->body), look(s->orelse);
     }
@@ -115,16 +116,20 @@ TEST_CASE("copies of sizes that only the run knows") {
   for (const auto& [a, b, c] : {std::array<int64_t, 3>{0, 5, 7}, {1, 1, 1}, {5, 0, 3}, {5, 4, 3}, {65, 13, 20}}) check(ctx, maker.f, {{m, a}, {k, b}, {n, c}});
 }
 
-TEST_CASE("one factor is copied where the other is put together in registers") {
-  for (const DType t : {DType::F32, DType::F16}) {
-    ir::Context ctx;
-    NestMaker maker(ctx);
-    maker.matmul(maker.n(50), maker.n(72), maker.n(70), true, true, t);  // weights in panels
-    const Brought b = brought(ctx, maker.f);
-    CHECK(b.copies > 0);
-    CHECK(b.stores > 0);
-    check(ctx, maker.f);
-  }
+TEST_CASE("weights in panels or as rows are copied cell by cell in f32, and put together in registers in f16") {
+  for (const DType t : {DType::F32, DType::F16})
+    for (const bool panels : {true, false})
+      for (const int64_t depth : {32, 72, 75}) {
+        CAPTURE(depth);
+        ir::Context ctx;
+        NestMaker maker(ctx);
+        maker.matmul(maker.n(50), maker.n(depth), maker.n(70), panels, true, t);
+        const Brought b = brought(ctx, maker.f);
+        CHECK((b.copies > b.cells) == (depth != 75));
+        CHECK((b.cells > 0) == (t == DType::F32));
+        CHECK((b.stores > 0) == (t == DType::F16));
+        check(ctx, maker.f);
+      }
 }
 
 TEST_CASE("images are copied with zeros for what lies outside, a point of the window after the other") {

@@ -13,10 +13,11 @@
 namespace mlc {
 namespace {
 
-// Each lane of one block of 32 brings 16 bytes a turn for five turns, into three places of the memory that lanes share, and adds up the words that its neighbour
+// Each lane of one block of 32 brings 16 or 4 bytes a turn for five turns, into three places of the memory that lanes share, and adds up the words that its neighbour
 // brought: those of turn 4 are zeros, whose source is out of range. `left`: groups that a turn leaves under way.
-std::string ring_of_copies(int left) {
-  const std::string copy = "copy 16 to 2 [(mul (add (mul (floormod %T 3) 32) %3) 4)] (load.i32 0 (mul (add (mul %T 32) %3) 4)) where (lt.bool %T 4)\n";
+std::string ring_of_copies(int left, int64_t words = 4) {
+  const std::string size = std::to_string(words);
+  const std::string copy = "copy " + std::to_string(4 * words) + " to 2 [(mul (add (mul (floormod %T 3) 32) %3) " + size + ")] (load.i32 0 (mul (add (mul %T 32) %3) " + size + ")) where (lt.bool %T 4)\n";
   const auto of_turn = [&](const std::string& turn) {
     std::string text = copy;
     for (size_t at; (at = text.find("%T")) != std::string::npos;) text.replace(at, 2, turn);
@@ -26,8 +27,10 @@ std::string ring_of_copies(int left) {
          "  for %2 = %0 .. %1 step 1 {\n    lanes %3 = 0 .. 32 step 1 {\n      " +
          of_turn("0") + "      close copies\n      " + of_turn("1") + "      close copies\n      local %4.i32 = i32:0\n      for %5 = 0 .. 5 step 1 {\n        wait copies " + std::to_string(left) +
          "\n        barrier\n        let %6 = (add %5 2)\n        if (lt.bool %6 5) {\n          " + of_turn("%6") +
-         "        }\n        close copies\n        let %7.i32x4 = (load.i32x4 2 (mul (add (mul (floormod %5 3) 32) (floormod (add %3 1) 32)) 4))\n"
-         "        %4 = (add.i32 (mul.i32 %4 i32:3) (add.i32 (add.i32 (extract.i32 0 %7) (extract.i32 1 %7)) (add.i32 (extract.i32 2 %7) (extract.i32 3 %7))))\n      }\n      wait copies 0\n      store 1 [%3] %4\n    }\n  }\n}\n";
+         "        }\n        close copies\n        let %8 = (add (mul (floormod %5 3) 32) (floormod (add %3 1) 32))\n        " +
+         (words == 1 ? "let %7.i32 = (load.i32 2 %8)\n"
+                     : "let %9.i32x4 = (load.i32x4 2 (mul %8 4))\n        let %7.i32 = (add.i32 (add.i32 (extract.i32 0 %9) (extract.i32 1 %9)) (add.i32 (extract.i32 2 %9) (extract.i32 3 %9)))\n") +
+         "        %4 = (add.i32 (mul.i32 %4 i32:3) %7)\n      }\n      wait copies 0\n      store 1 [%3] %4\n    }\n  }\n}\n";
 }
 
 loop::Kernel kernel_with_copies(ir::Context& ctx, const std::string& text) {
@@ -44,12 +47,12 @@ struct CopiedNumbers {
   std::vector<std::span<std::byte>> buffers() { return {std::as_writable_bytes(std::span(x)), std::as_writable_bytes(std::span(y))}; }
 };
 
-std::vector<int32_t> copied_sums() {
+std::vector<int32_t> copied_sums(int32_t words = 4) {
   std::vector<int32_t> sums(32);
   for (int32_t lane = 0; lane < 32; ++lane)
     for (int32_t turn = 0; turn < 5; ++turn) {
-      const int32_t first = (turn * 32 + (lane + 1) % 32) * 4 + 1;
-      sums[static_cast<size_t>(lane)] = sums[static_cast<size_t>(lane)] * 3 + (turn < 4 ? 4 * first + 6 : 0);
+      const int32_t first = (turn * 32 + (lane + 1) % 32) * words + 1;
+      sums[static_cast<size_t>(lane)] = sums[static_cast<size_t>(lane)] * 3 + (turn < 4 ? words * first + words * (words - 1) / 2 : 0);
     }
   return sums;
 }
@@ -61,32 +64,34 @@ std::string text_with_copies(const targets::Module& module) {
 }
 
 TEST_CASE("a ring of copies is the interpreter's and the executor's, and devices before sm_80 have none") {
-  ir::Context ctx;
-  const loop::Kernel kernel = kernel_with_copies(ctx, ring_of_copies(1));
-  CopiedNumbers host;
-  CHECK(loop::interpret(kernel, {host.buffers(), [](const ir::Sym*) { return std::nullopt; }, 0, -1, {}}).ok());
-  CHECK(host.y == copied_sums());
-  for (const targets::Target& target : targets::ptx::emitter().targets()) {
-    CAPTURE(target.name);
-    const auto module = targets::emit_module(target, std::span(&kernel, 1));
-    CHECK(module.ok() == target.copies_aside);
-    CHECK(target.copies_aside == (target.name != "cuda-sm75"));
-    if (!module.ok()) {
-      CHECK(module.status().text().find("which this target does not have") != std::string::npos);
-      continue;
+  for (const int64_t words : {1, 4}) {
+    ir::Context ctx;
+    const loop::Kernel kernel = kernel_with_copies(ctx, ring_of_copies(1, words));
+    CopiedNumbers host;
+    CHECK(loop::interpret(kernel, {host.buffers(), [](const ir::Sym*) { return std::nullopt; }, 0, -1, {}}).ok());
+    CHECK(host.y == copied_sums(static_cast<int32_t>(words)));
+    for (const targets::Target& target : targets::ptx::emitter().targets()) {
+      CAPTURE(target.name);
+      CAPTURE(words);
+      const auto module = targets::emit_module(target, std::span(&kernel, 1));
+      CHECK(module.ok() == target.copies_aside);
+      CHECK(target.copies_aside == (target.name != "cuda-sm75"));
+      if (!module.ok()) {
+        CHECK(module.status().text().find("which this target does not have") != std::string::npos);
+        continue;
+      }
+      CHECK(targets::audit_module(target, module->bytes).ok());
+      CHECK(text_with_copies(*module).find(words == 1 ? "cp.async.ca.shared.global" : "cp.async.cg.shared.global") != std::string::npos);
+      CopiedNumbers device;
+      testing::lanes::Counts counts;
+      const testing::ptx::LoadedModule loaded(module->bytes);
+      REQUIRE(loaded.error() == "");
+      CHECK(testing::ptx::run_kernel(loaded, 0, device.buffers(), {}, 1, 7, 0, &counts).error == "");
+      CHECK(device.y == copied_sums(static_cast<int32_t>(words)));
+      CHECK(counts.conflicts == 0);
+      // What is zero is not read.
+      CHECK(counts.global_loads == 4 * 32);
     }
-    CHECK(targets::audit_module(target, module->bytes).ok());
-    const std::string text = text_with_copies(*module);
-    CHECK(text.find("cp.async.cg.shared.global") != std::string::npos);
-    CopiedNumbers device;
-    testing::lanes::Counts counts;
-    const testing::ptx::LoadedModule loaded(module->bytes);
-    REQUIRE(loaded.error() == "");
-    CHECK(testing::ptx::run_kernel(loaded, 0, device.buffers(), {}, 1, 7, 0, &counts).error == "");
-    CHECK(device.y == copied_sums());
-    CHECK(counts.conflicts == 0);
-    // What is zero is not read.
-    CHECK(counts.global_loads == 4 * 32);
   }
 }
 
