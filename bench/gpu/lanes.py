@@ -10,6 +10,7 @@ WARP, RECORDED, MOST = 32, 400, 4_000_000  # lanes; accesses of a lane whose add
 SLOTS = [(r"mov|ld\.param|cvt\.[us]64\.[us]32|cvt\.u32\.[us](64|16)|bra\.uni|ret", 0), (r"(div|sqrt|rcp)\.rn\.f32", 9), (r"(div|rem)\.[us]", 30),
          (r"mul\.lo\.[us]64", 4), (r"mad\.lo\.[us]64", 4), (r"cvt\.rn\.b?f16", 2), (r"(div|sqrt|rcp)\.rn\.f64", 40),
          (r"(add|sub|and|or|xor|not|shl|shr|min|max|selp|setp)\S*64", 2), (r"bar\.", 2)]
+LATENCY = 350  # slots between a load and its number, where the caller does not say it
 UNROLLED, SHORT = 4, 120  # turns of a short loop whose loads ptxas brings together, unless the text forbids it; instructions of such a loop
 
 
@@ -168,6 +169,12 @@ def translate(kernel, number, recording):
             lines.append(f"{before}return {len(kernel.blocks)}")
         elif i.name.startswith("ld.param"):
             lines.append(f"R[{i.operands[0]!r}] = R.get({i.operands[1][1:-1].rsplit('_', 1)[1]!r}, 0)")
+        elif kind == "cp":
+            if recording and i.operands and i.operands[0][0] == "[":  # the destination is half a place behind the source
+                to, source = (o[1:-1].partition("+") for o in i.operands[:2])
+                counts = value(i.operands[3]) if len(i.operands) > 3 else "1"
+                for place, (base, _, offset), needed in ((at, source, f"if {counts}: "), (at + 0.5, to, "")):
+                    lines.append(f"{needed}S.append(({number}, {place}, ({value(base)} + {offset or 0}) & {(1 << 64) - 1}))")
         elif kind in ("ld", "st", "atom", "red"):
             if recording and i.name.split(".")[1] in ("global", "shared"):
                 base, _, offset = next(o for o in i.operands if o[0] == "[")[1:-1].partition("+")
@@ -212,9 +219,14 @@ def accesses(kernel, environment, lanes):
             together[block, at, times[block, at]].append(address)
             times[block, at] += 1
     for (block, at, _), addresses in together.items():
-        name = kernel.blocks[block][at].name
+        name = kernel.blocks[block][int(at)].name
+        around = name.startswith("cp.async.cg")  # L1, which keeps nothing of it
+        if name.startswith("cp"):
+            name = ("ld.global" if at == int(at) else "st.shared") + (".v4.u32" if around else ".u32")
         cycles, sectors = access_cost(name, addresses)
         costs[block, at].append((cycles, len(sectors - loaded)))
+        if around:
+            continue
         if name.startswith("ld"):
             loaded |= sectors
     return {place: tuple(sum(c[k] for c in of) / len(of) for k in (0, 1)) for place, of in costs.items()}
@@ -226,13 +238,13 @@ def product_of(name):
     return "fma" if name.startswith("fma") else ""
 
 
-def count(kernel, scalars, tiles, lanes, slots_of_loop=None):
-    """Counts of warp 0 of a block in the middle. `slots_of_loop`: slots for a product in the loop that has most, by SASS: (class, figure)."""
+def count(kernel, scalars, tiles, lanes, slots_of_loop=None, latency=LATENCY):
+    """Counts of warp 0 of a block in the middle. `slots_of_loop`: slots for a product in the loop that has most, by SASS: (class, figure). `latency`: of a load, in slots."""
     tile = tiles // 2
     environment = {"%ctaid.x": tile % 65535, "%ctaid.y": tile // 65535, **{str(k): v for k, v in enumerate(scalars)}}
     costs = accesses(kernel, environment, lanes)
     order, complete = kernel.walk(environment, 0)
-    out, state, memory = Counts(complete=complete), (frozenset(), 0), {}
+    out, state, memory = Counts(complete=complete), (frozenset(), 0, (), False), {}
     visits = collections.Counter(order)
     unseen = sum(len(kernel.blocks[k]) for k in kernel.looped if k not in visits)
     out.by_data = kernel.by_data and 3 * unseen >= sum(len(kernel.blocks[k]) for k in kernel.looped)
@@ -241,7 +253,7 @@ def count(kernel, scalars, tiles, lanes, slots_of_loop=None):
     for k in order:
         key = (k, state, previous == k)
         if key not in memory:
-            memory[key] = through(kernel.blocks[k], *state)
+            memory[key] = through(kernel.blocks[k], latency, *state)
         waits, state = memory[key]
         for since in waits:
             out.waits[since] += 1 / UNROLLED if k in loops else 1
@@ -258,20 +270,39 @@ def count(kernel, scalars, tiles, lanes, slots_of_loop=None):
             if product_of(i.name):
                 out.products[product_of(i.name)] += times
             out.barriers += times * i.name.startswith("bar")
-            if i.name.startswith(("ld.global", "st.global", "ld.shared", "st.shared")):
-                cycles, sectors = costs.get((k, at), (1, 0))
-                out.cycles_lsu += times * cycles
-                out.sectors += times * sectors
+            if i.name.startswith(("ld.global", "st.global", "ld.shared", "st.shared", "cp.async.c")) and i.operands:
+                for place in (at, at + 0.5) if i.name.startswith("cp") else (at,):
+                    cycles, sectors = costs.get((k, place), (1, 0))
+                    out.cycles_lsu += times * cycles
+                    out.sectors += times * sectors
     return out
 
 
-def through(block, pending, age):
+def through(block, latency, pending, age, groups, is_open):
     """Waits for loads on the way through a block: slots since the last load when its numbers are used. Within a block ptxas brings loads to the front, so
-    those whose addresses do not hang on each other are waited for once."""
-    waits, pending, depth, waited = [], set(pending), {}, 0
+    those whose addresses do not hang on each other are waited for once. `groups`: of copies beside the lane, slots since the last one of each began, oldest
+    first (-1: it has none); `is_open`: whether there are copies in no group. While a lane waits, copies come nearer."""
+    waits, pending, depth, waited, groups = [], set(pending), {}, 0, list(groups)
+
+    def later(slots):
+        nonlocal groups
+        groups = [min(g + slots, 1000) if g >= 0 else g for g in groups]
+
+    def wait(since):
+        waits.append(int(since))
+        later(max(0, latency - since))
+
     for i in block:
+        if i.name == "cp.async.commit_group":
+            groups, is_open = groups + [0 if is_open else -1], False
+        elif i.name == "cp.async.wait_group":
+            first = max(0, len(groups) - int(i.operands[0]))
+            done, groups = groups[:first], groups[first:]
+            if any(g >= 0 for g in done):
+                wait(min(g for g in done if g >= 0))
+        is_open = is_open or i.name.startswith("cp.async.c") and bool(i.operands)
         loads = i.name.startswith("ld.global")
-        written = re.findall(r"%\w+", i.operands[0]) if i.operands and not i.name.startswith(("st", "bra", "bar")) else []
+        written = re.findall(r"%\w+", i.operands[0]) if i.operands and not i.name.startswith(("st", "bra", "bar", "cp")) else []
         used = re.findall(r"%\w+", " ".join(i.operands if not written else i.operands[1:]))
         level = max((depth.get(r, 0) for r in used), default=0)
         moves = i.name.startswith("mov")
@@ -279,11 +310,11 @@ def through(block, pending, age):
             if moves:
                 pending.update(written)
             else:
-                waits.append(int(age))
+                wait(age)
                 pending.clear()
         if level > waited and not moves:
             waited = level
-            waits.append(0)
+            wait(0)
         for r in written:
             depth[r] = level + loads
             if depth[r] <= waited:
@@ -291,8 +322,9 @@ def through(block, pending, age):
         if loads:
             age = 0
         age = min(age + i.slots, 1000)
+        later(i.slots)
     pending.update(r for r, level in depth.items() if level > waited)
-    return waits, (frozenset(pending), age)
+    return waits, (frozenset(pending), age, tuple(groups), is_open)
 
 
 def kernels(text):

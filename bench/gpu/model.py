@@ -195,7 +195,7 @@ def model(container, card):
         given = [(k + 1) << 40 for k in range(entry.buffers)] + [launch.tiles, 0] + launch.scalars
         key = (launch.kernel, launch.tiles, tuple(launch.scalars))
         if key not in known:
-            known[key] = lanes.count(kernels[entry.name], given, launch.tiles, entry.lanes, anchor(found))
+            known[key] = lanes.count(kernels[entry.name], given, launch.tiles, entry.lanes, anchor(found), facts["latency_cycles"] / SLOT)
         us, bound = time_of(launch, entry, known[key], found, card, facts, small_enough)
         row = rows.setdefault(key, {"kernel": launch.kernel, "name": launch.name, "launches": 0, "blocks": launch.tiles, "warps": math.ceil(entry.lanes / 32),
                                     "us": round(us, 2),

@@ -20,6 +20,8 @@ FREE = {"gpt2", "mobilenet_v2"}  # compiled with free extents, as they were meas
 PRECISIONS = ("f32", "tf32", "f16")
 # What cards.md measured with kernels that are not those of today: another target's text has the old ones, or none has.
 OLD_KERNELS = {"attention-f32": "cuda-sm75", "attention-f16": "cuda-sm75"}
+# The longest kernel of products whose lanes loaded one piece ahead by way of registers, us on an H100: kernels of 2026-11-29, before copies beside lanes.
+LOADED = {"gemm-f32": 3509.7, "gemm-f16": 820.0, "gemm-bf16": 861.7, "conv-f32": 63.4, "conv-f16": 133.4}
 NO_KERNELS = {"gemm-f16", "conv-f16"}
 
 
@@ -97,11 +99,21 @@ def of_attention(maker):
             yield f"| {name} | {text} | {k['us']:,} | {t.operations(*t.full) / k['us'] / 1e6:.0f} | {k['bound']} | {k['registers']} | {loop} |"
 
 
+def of_products(maker):
+    yield "| longest kernel, H100 | loads one piece ahead, us | today, us | bound by | registers | memory of a block | slots of the loop |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, before in LOADED.items():
+        t = next(t for t in templates.ALL if t.name == name)
+        k = maker.told(templates.write(maker.folder, t, False), "h100")["kernels"][0]
+        loop = ", ".join(f"{n} {c}" for n, c in k["loop"].items() if not n.endswith("_bits"))
+        yield f"| {name} {'x'.join(map(str, t.full))} | {before:,} | {k['us']:,} | {k['bound']} | {k['registers']} | {k['shared']:,} | {loop} |"
+
+
 def main():
     parser = argparse.ArgumentParser(description="writes the tables of model.md")
     parser.add_argument("--nets", type=pathlib.Path, required=True)
     parser.add_argument("--bin", type=pathlib.Path, default=model.ROOT / "build/release/bin")
-    parser.add_argument("--only", default="", help="one table: cards, nets, attention")
+    parser.add_argument("--only", default="", help="one table: cards, nets, attention, products")
     options = parser.parse_args()
     for program in ("ptxas", "nvdisasm"):
         if not model.sass.tool(program):
@@ -112,7 +124,7 @@ def main():
         missing = [name for name in NETS if not maker.net(name)]
         if missing:
             print(f"without {', '.join(missing)}: not in {options.nets}", file=sys.stderr)
-        for name, make in (("cards", against_cards), ("nets", of_nets), ("attention", of_attention)):
+        for name, make in (("cards", against_cards), ("nets", of_nets), ("attention", of_attention), ("products", of_products)):
             if options.only in ("", name):
                 rows, text = "\n".join(make(maker)), page.read_text(encoding="utf-8")
                 text, count = re.subn(rf"(<!-- {name} -->\n).*?(?=\n<!-- end -->)", lambda at: at[1] + rows, text, flags=re.S)

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import tempfile
 
-CLASSES = ("HMMA", "IMMA", "FFMA", "LDS", "LDG", "STS", "STG", "BAR")
+CLASSES = ("HMMA", "IMMA", "FFMA", "LDS", "LDG", "LDGSTS", "STS", "STG", "BAR")
 
 
 @dataclasses.dataclass
@@ -105,14 +105,14 @@ def innermost_loops(listing):
 
 
 def of_class(loop, name):
-    return sum(count for key, count in loop.items() if key.startswith(name))
+    return sum(count for key, count in loop.items() if key.split(".")[0] == name)
 
 
 def widths(loop, name):
     """Loads or stores of a loop by their bits: 32 where the name has none."""
     out = collections.Counter()
     for key, count in loop.items():
-        if key.startswith(name):
+        if key.split(".")[0] == name:
             bits = re.search(r"\.(?:U|S)?(8|16|64|128)\b", key)
             out[int(bits[1]) if bits else 32] += count
     return dict(out)

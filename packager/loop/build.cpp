@@ -50,6 +50,18 @@ void Builder::prefetch(uint32_t array, const Expr* index) {
   s.index = {index};
 }
 
+void Builder::copy(uint32_t array, const Expr* index, const Expr* from, int64_t bytes, const Expr* cond) {
+  Stmt& s = append(StmtKind::Copy);
+  s.array = array;
+  s.index = {index};
+  s.value = from;
+  s.step = bytes;
+  s.cond = cond;
+}
+
+void Builder::close_copies() { append(StmtKind::CloseCopies); }
+void Builder::wait_copies(int64_t groups) { append(StmtKind::WaitCopies).step = groups; }
+
 const Expr* Builder::fold_lanes(Op combine, const Expr* value, int64_t lanes) {
   Stmt& s = append(StmtKind::FoldLanes);
   s.var = ctx_.fresh_var(value->type);

@@ -37,6 +37,10 @@ class Builder {
   void store_tile(unsigned tile, uint32_t array, const ir::Expr* index);
   void fault(const ir::Expr* cond, int32_t code);
   void prefetch(uint32_t array, const ir::Expr* index);
+  // `bytes` from the load `from` on go to array[index] while the lane goes on (StmtKind::Copy); zeros where `cond` does not hold, null: it does.
+  void copy(uint32_t array, const ir::Expr* index, const ir::Expr* from, int64_t bytes, const ir::Expr* cond);
+  void close_copies();
+  void wait_copies(int64_t groups);  // until so many are under way
 
   void with_for(const ir::Expr* begin, const ir::Expr* end, int64_t step,
                 const std::function<void(const ir::Expr* var)>& body);

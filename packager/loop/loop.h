@@ -30,6 +30,9 @@ enum class StmtKind : uint8_t {
              // pairs of these, and so on. So all of them have the same bits, whatever the device. All lanes come here or none; it is no Barrier
   Mma,       // device kernels: var = `value` + a*b of a tile by 32 lanes side by side, each of which has some of it: see below
   Tiles,     // kernels for processors: products of codes or bf16 by a unit that multiplies matrices: see below
+  Copy,        // device kernels: `step` bytes from the load `value` on go to array[index], or zeros where cond does not hold; the lane goes on at once: see below
+  CloseCopies, // device kernels: the copies of this lane since the last of these are a group, which may have none
+  WaitCopies,  // device kernels: until at most `step` groups of this lane are under way, the youngest ones
   Prefetch, // the line of array[index] is wanted soon, in the cache that a core has beyond its first; nothing happens where there is none
 };
 
@@ -47,6 +50,10 @@ enum class ForKind : uint8_t {
 //   value and var, f32 x 4, of codes i32 x 4: columns 2t and 2t + 1 of rows g and g + 8, row by row
 // Products are exact; in which order they are added, and whether sums are rounded or cut in between, is the device's. Those of codes are exact
 // modulo 2^32. All lanes of the block come here or none; it is no Barrier.
+
+// Copy. From an array that the kernel only reads to one that lanes share, both at a multiple of so many bytes. The load stands for its first element, and its
+// place is in range where cond holds. The bytes are there for the lane itself behind a WaitCopies that waits for their group, for other lanes behind a Barrier
+// after that. Until then what lies there is undefined, and no lane may read it or write there. A lane waits for all of its copies before it ends.
 
 // Tiles. A kernel has four tiles of 16 x 16 sums, which keep them from one of these statements to the next; no other one sees them. Factors are codes
 // of 8 bits, whose sums are i32, or both bf16, whose sums are f32.
@@ -69,17 +76,17 @@ struct Stmt {
   const ir::Expr* begin = nullptr;
   const ir::Expr* end = nullptr;
   bool rolled = false;                 // For: it is unrolled as far as is good; an assembler that unrolls loops leaves it as it is
-  int64_t step = 1;                    // For; FoldLanes: lanes that fold together, a power of two that divides those of the block; 1: all. Tiles: bytes
-  const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null; Fault: Bool lanes
+  int64_t step = 1;                    // For; FoldLanes: lanes that fold together, a power of two that divides those of the block; 1: all. Tiles, Copy: bytes. WaitCopies: groups
+  const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null; Copy: Bool, or null; Fault: Bool lanes
   const ir::Expr* bound = nullptr;     // While
-  const ir::Expr* value = nullptr;     // Let, Local, Assign, Store, FoldLanes, Mma
+  const ir::Expr* value = nullptr;     // Let, Local, Assign, Store, FoldLanes, Mma; Copy: a load of one element without a mask
   ir::Op combine = ir::Op::Add;        // FoldLanes: Add, Mul, Min, Max; And, Or of Bool
   DType factors = DType::None;         // Mma: F32, F16 or BF16 of both; I8 or U8 of a
   DType b_factors = DType::None;       // Mma of codes: I8 or U8 of b; else None
   TileOp tile_op = TileOp::Begin;      // Tiles
   uint8_t tile = 0;                    // Tiles: number
-  uint32_t array = 0;                  // Store, Prefetch, Tiles: buffer number
-  std::vector<const ir::Expr*> index;  // Prefetch: {linear element index}, in range or not. Store: kernels: {linear element index} (many lanes: scatter); procs: per axis. Mma: {a, b}. Tiles: see there
+  uint32_t array = 0;                  // Store, Copy, Prefetch, Tiles: buffer number
+  std::vector<const ir::Expr*> index;  // Prefetch: {linear element index}, in range or not. Copy: {linear element index}. Store: kernels: {linear element index} (many lanes: scatter); procs: per axis. Mma: {a, b}. Tiles: see there
   int32_t fault = 0;                   // Fault: a code of schema/module_abi.h
   std::vector<StmtPtr> body, orelse;
 };
@@ -139,6 +146,7 @@ struct Cut {
 };
 
 constexpr uint32_t kMaxBlockLanes = 1024;
+constexpr bool may_copy(int64_t bytes) { return bytes == 4 || bytes == 16; }  // by a Copy
 constexpr uint32_t kMmaLanes = 32;  // that do one Mma together
 
 // One entry of a module. Buffers are numbered: params first, then locals. Body runs for the tiles of one call:

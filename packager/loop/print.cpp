@@ -206,6 +206,14 @@ class Printer {
         break;
       }
       case StmtKind::Barrier: out_ += "barrier"; break;
+      case StmtKind::Copy:
+        begin_statement({s.index[0], s.value, s.cond});
+        out_ += "copy " + std::to_string(s.step) + " to " + std::to_string(s.array) + " [" + expr(s.index[0]);
+        out_ += "] " + expr(s.value);
+        if (s.cond) out_ += " where " + expr(s.cond);
+        break;
+      case StmtKind::CloseCopies: out_ += "close copies"; break;
+      case StmtKind::WaitCopies: out_ += "wait copies " + std::to_string(s.step); break;
       case StmtKind::Prefetch:
         begin_statement({s.index[0]});
         out_ += "prefetch " + std::to_string(s.array) + " [" + expr(s.index[0]) + "]";

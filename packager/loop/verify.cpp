@@ -235,7 +235,9 @@ class Verifier {
         MLC_RETURN_IF_ERROR(expr(s.value, false));
         return s.cond ? typed(s.cond, {DType::Bool, lanes}, "mask of a store") : ok();
       }
-      case StmtKind::Barrier: return ok();
+      case StmtKind::Barrier: case StmtKind::CloseCopies: return ok();
+      case StmtKind::WaitCopies: return s.step < 0 ? bad("a wait for fewer groups of copies than none") : ok();
+      case StmtKind::Copy: return copy(s);
       case StmtKind::Prefetch:
         if (s.array >= k_.params.size() + k_.locals.size()) return bad("prefetch from an unknown buffer");
         if (s.index.size() != 1) return bad("prefetch needs one index");
@@ -245,6 +247,21 @@ class Verifier {
         return expr(s.cond, false);
     }
     return bad("unknown statement");
+  }
+
+  Status copy(const Stmt& s) {
+    const size_t local = s.array - k_.params.size();
+    if (s.array < k_.params.size() || local >= k_.locals.size() || k_.locals[local].space != Space::Shared) return bad("a copy to what lanes do not share");
+    const Expr* from = s.value;
+    if (!from || from->op != Op::Load || from->args.size() != 1 || from->type.lanes != 1) return bad("a copy of what is no load of one element");
+    if (from->array >= k_.params.size() || k_.params[from->array].written) return bad("a copy of what the kernel may write");
+    if (!may_copy(s.step)) return bad("a copy of " + std::to_string(s.step) + " bytes");
+    for (const DType t : {buffer_type(s.array), from->type.dtype})
+      if (bits_of(t) < 8 || t == DType::Bool) return bad("a copy of bits");
+    if (s.index.size() != 1) return bad("a copy needs one index");
+    MLC_RETURN_IF_ERROR(typed(s.index[0], kIndex, "index of a copy"));
+    MLC_RETURN_IF_ERROR(expr(from, false));
+    return s.cond ? typed(s.cond, {DType::Bool, 1}, "condition of a copy") : ok();
   }
 
   static bool is_code(DType t) { return t == DType::I8 || t == DType::U8; }

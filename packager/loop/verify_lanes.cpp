@@ -2,6 +2,8 @@
 
 #include <bit>
 #include <functional>
+#include <map>
+#include <string>
 #include <unordered_set>
 
 #include "packager/ir/context.h"
@@ -68,6 +70,85 @@ class Uniformity {
   std::unordered_set<const Expr*> varying_;
 };
 
+bool is_about_copies(const Stmt& s) { return s.kind == StmtKind::Copy || s.kind == StmtKind::CloseCopies || s.kind == StmtKind::WaitCopies; }
+
+// The order of copies and of what reads where they go, as far as statements alone tell it: which places of an array a copy is about, and how many groups a
+// wait leaves, they do not. An array that is copied to is read behind a wait and a barrier after that; in a loop that begins copies, in each of its turns.
+class CopyOrder {
+ public:
+  explicit CopyOrder(const Kernel& k) : k_(k) {}
+
+  // What is wrong; empty: nothing.
+  std::string run(const std::vector<StmtPtr>& lanes) {
+    block(lanes);
+    for (const auto& [array, a] : arrays_)
+      if (wrong_.empty() && (a.stage == Stage::Begun || a.stage == Stage::Closed)) wrong_ = "copies to " + name(array) + " that no lane waits for";
+    return wrong_;
+  }
+
+ private:
+  enum class Stage : uint8_t { None, Begun, Closed, Waited };
+  struct Array {
+    Stage stage = Stage::None;        // of the youngest copies
+    bool readable = true, new_in_turn = false;  // new_in_turn: since a barrier of this turn of the innermost loop
+  };
+
+  std::string name(uint32_t array) const { return k_.locals[array - k_.params.size()].name; }
+
+  void block(const std::vector<StmtPtr>& stmts) {
+    for (const StmtPtr& s : stmts) {
+      if (!wrong_.empty()) return;
+      for (const Expr* e : {s->begin, s->end, s->cond, s->bound, s->value}) reads(e);
+      for (const Expr* e : s->index) reads(e);
+      switch (s->kind) {
+        case StmtKind::Copy: begin(arrays_[s->array]); break;
+        case StmtKind::CloseCopies: advance(Stage::Begun, Stage::Closed); break;
+        case StmtKind::WaitCopies: wait(); break;
+        case StmtKind::Barrier: publish(); break;
+        case StmtKind::For: case StmtKind::While: loop(*s); break;
+        default: block(s->body), block(s->orelse);
+      }
+    }
+  }
+
+  static void begin(Array& a) {
+    a.stage = Stage::Begun;
+    a.readable &= a.new_in_turn;
+  }
+  void advance(Stage from, Stage to) {
+    for (auto& [array, a] : arrays_)
+      if (a.stage == from) a.stage = to;
+  }
+  void wait() {
+    for (const auto& [array, a] : arrays_)
+      if (a.stage == Stage::Begun) wrong_ = "a wait while copies to " + name(array) + " are in no group";
+    advance(Stage::Closed, Stage::Waited);
+  }
+  void publish() {
+    for (auto& [array, a] : arrays_)
+      if (a.stage == Stage::None || a.stage == Stage::Waited) a = {Stage::None, true, true};
+  }
+  // Twice: the second turn finds what the first one left.
+  void loop(const Stmt& s) {
+    for (int turn = 0; turn < 2; ++turn) {
+      for (auto& [array, a] : arrays_) a.new_in_turn = false;
+      block(s.body);
+      for (auto& [array, a] : arrays_) a.readable &= a.stage == Stage::None, a.new_in_turn = false;
+    }
+  }
+  void reads(const Expr* root) {
+    if (!root) return;
+    ir::walk(root, [&](const Expr* e) {
+      const auto at = e->op == Op::Load ? arrays_.find(e->array) : arrays_.end();
+      if (at != arrays_.end() && !at->second.readable && wrong_.empty()) wrong_ = "a load of " + name(e->array) + " while copies to it may be under way";
+    });
+  }
+
+  const Kernel& k_;
+  std::map<uint32_t, Array> arrays_;  // that copies went to
+  std::string wrong_;
+};
+
 class LanesVerifier {
  public:
   explicit LanesVerifier(const Kernel& k) : k_(k) {}
@@ -80,7 +161,8 @@ class LanesVerifier {
     MLC_ASSIGN(const Stmt* lanes, outer_loops());
     MLC_RETURN_IF_ERROR(inner_loops(*lanes));
     const Uniformity uniformity(k_, *lanes);
-    return barriers(lanes->body, uniformity, false);
+    MLC_RETURN_IF_ERROR(barriers(lanes->body, uniformity, false));
+    return copies(*lanes);
   }
 
  private:
@@ -90,7 +172,9 @@ class LanesVerifier {
     for (const LocalArray& l : k_.locals)
       if (l.space != Space::Scratch) return bad("local array " + l.name + " lies in the memory of a block");
     bool found = false;
-    each(k_.body, [&](const Stmt& s) { found |= s.kind == StmtKind::Barrier || s.kind == StmtKind::FoldLanes || s.kind == StmtKind::Mma || (s.kind == StmtKind::For && s.for_kind == ForKind::Lanes); });
+    each(k_.body, [&](const Stmt& s) {
+      found |= s.kind == StmtKind::Barrier || s.kind == StmtKind::FoldLanes || s.kind == StmtKind::Mma || is_about_copies(s) || (s.kind == StmtKind::For && s.for_kind == ForKind::Lanes);
+    });
     return found ? bad("lanes or a barrier in a kernel for processors") : ok();
   }
 
@@ -162,6 +246,13 @@ class LanesVerifier {
       MLC_RETURN_IF_ERROR(barriers(s->orelse, uniformity, inside));
     }
     return ok();
+  }
+
+  Status copies(const Stmt& lanes) const {
+    bool any = false;
+    each(lanes.body, [&](const Stmt& s) { any |= is_about_copies(s); });
+    const std::string wrong = any ? CopyOrder(k_).run(lanes.body) : "";
+    return wrong.empty() ? ok() : bad(wrong);
   }
 
   const Kernel& k_;

@@ -13,7 +13,7 @@
 //   tile m:1 grid | n:1 grid || k:1 ; tile 64 x 64 depth 16 copies 4 ; instr fma.f32 ; block 64 ; vectors 16
 //
 // is of one, too: a block of 64 lanes has a tile of 64 by 64 points of the product. By an instruction "mma.f32", "mma.f16", "mma.bf16" or
-// "mma.i8" warps multiply on tensor cores, and the block has 128 lanes, 256 if the tile is 128 by 128. Blocks of attention have 32 for 16 queries.
+// "mma.i8" warps multiply on tensor cores, and the block has 128 lanes, 256 if the tile is 128 by 128; "stages 3" behind the copies: memory has room for three pieces. Blocks of attention have 32 for 16 queries.
 #pragma once
 
 #include <cstdint>
@@ -97,6 +97,7 @@ struct Tile {
   int64_t depth = 0;    // of the fold, between two barriers; Slices: lanes that share a column
   unsigned copies = 0;  // of the code for a step of it
   bool flat = false;    // all dims of the fold are walked as one, else the last one in each point of the others
+  unsigned stages = 0;  // pieces of the fold that memory has room for: one is multiplied, others are on their way; 0: the template says it
   bool operator==(const Tile&) const = default;
 };
 

@@ -183,6 +183,11 @@ class Parser {
       MLC_ASSIGN(const int64_t copies, number(kMostSmall));
       s_.tile.copies = static_cast<unsigned>(copies);
       s_.tile.flat = accept("flat");
+      if (accept("stages")) {
+        MLC_ASSIGN(const int64_t stages, number(kMostSmall));
+        if (stages == 0) return error("no stages have no number");
+        s_.tile.stages = static_cast<unsigned>(stages);
+      }
     } else if (accept("instr")) {
       if (word_.empty()) return error("an instruction is expected");
       s_.instruction = word_;
@@ -225,7 +230,7 @@ std::string print(const Schedule& s) {
             (s.blocks.depth ? " depth " + std::to_string(s.blocks.depth) : "") + (s.blocks.fetch ? " fetch" : "");
   if (s.tile != Tile{})
     text += " ; tile " + std::to_string(s.tile.rows) + " x " + std::to_string(s.tile.columns) + " depth " + std::to_string(s.tile.depth) + " copies " +
-            std::to_string(s.tile.copies) + (s.tile.flat ? " flat" : "");
+            std::to_string(s.tile.copies) + (s.tile.flat ? " flat" : "") + (s.tile.stages ? " stages " + std::to_string(s.tile.stages) : "");
   if (!s.instruction.empty()) text += " ; instr " + s.instruction;
   if (s.block) text += " ; block " + std::to_string(s.block);
   text += " ; vectors " + std::to_string(s.vector_bytes);

@@ -14,6 +14,7 @@ constexpr int64_t kMostOfValues = 128, kValueWidth = 32;  // sums of a lane; of 
 constexpr int64_t kMmaValueWidth = 32;                        // elements of a value that warps take at once
 constexpr int64_t kMostCellsOfWarp = 96;                      // of attention, that a lane keeps: queries, and sums
 constexpr int64_t kMmaShared = 48 << 10;                      // bytes that a block has on every device with tensor cores, without asking for them
+constexpr int64_t kMmaPieceBytes = 64, kMostStages = 4;       // of a row or a column; of pieces
 constexpr int64_t kMostHeights = 16;  // each has code of its own, where the run decides
 
 class Verifier {
@@ -184,7 +185,9 @@ class Verifier {
   // Every lane of a tile has as many rows and columns as the others, and brings as much of each factor.
   Status tile() const {
     const Tile& t = s_.tile;
-    if (is_mma(s_)) return s_.family == Family::Attention ? mma_attention() : mma();
+    if (is_mma(s_) && s_.family != Family::Attention) return mma();
+    if (t.stages != 0) return refused("only products of warps have stages");
+    if (is_mma(s_)) return mma_attention();
     if (s_.family == Family::Slices) return slices();
     if (s_.family == Family::Lines) return lines();
     if (s_.family != Family::Tile && s_.family != Family::Attention) return t == Tile{} ? ok() : refused("only products of devices have tiles");
@@ -220,6 +223,7 @@ class Verifier {
     const auto is_side = [](int64_t n) { return n == 32 || n == 64 || n == 128; };
     if (!is_side(t.rows) || !is_side(t.columns)) return refused("a tile of warps has 32, 64 or 128 rows and columns");
     if (t.depth != (s_.instruction == "mma.f32" ? 16 : s_.instruction == "mma.i8" ? 64 : 32) || t.copies != 1) return refused("a piece of such a tile is 16 cells deep, and there is one copy");
+    if (t.stages < 2 || t.stages > kMostStages || t.stages * (t.rows + t.columns) * kMmaPieceBytes > kMmaShared) return refused("a block has memory for two to four pieces, 48 KB");
     return s_.places.empty() ? ok() : refused("sums of such a tile go through memory anyhow");
   }
   // Keys and values of a turn are stored in memory at once, then sums on their way out.

@@ -239,4 +239,21 @@ void KernelEmitter::fold_lanes(const loop::Stmt& s) {
   vars_[s.var->i] = v;
 }
 
+// Copies that go on beside their lane (loop::StmtKind::Copy), and the waits for them. What is zero has a source of no bytes, which is not read: a register
+// says so, and no lane goes another way.
+void KernelEmitter::copy(const loop::Stmt& s) {
+  using namespace llvm::Intrinsic;
+  if (!can_.target->copies_aside) return fail("a copy that goes on beside its lane, which this target does not have");
+  if (s.kind == loop::StmtKind::CloseCopies) return (void)b_.CreateIntrinsic(nvvm_cp_async_commit_group, {}, {});
+  if (s.kind == loop::StmtKind::WaitCopies) return (void)b_.CreateIntrinsic(nvvm_cp_async_wait_group, {}, {b_.getInt32(static_cast<uint32_t>(s.step))});
+  if (s.array >= buffers_.size() || s.value->array >= buffers_.size()) return fail("copies between unknown buffers");
+  Value *to = eval(s.index[0]), *from = to ? eval(s.value->args[0]) : nullptr, *needed = from && s.cond ? eval(s.cond) : nullptr;
+  if (!from || (s.cond && !needed)) return;
+  std::vector<Value*> operands{element_pointer(s.array, buffers_[s.array].dtype, to), element_pointer(s.value->array, s.value->type.dtype, from)};
+  if (needed) operands.push_back(b_.CreateSelect(needed, b_.getInt32(static_cast<uint32_t>(s.step)), b_.getInt32(0)));
+  const bool is_cell = s.step == 4;  // by way of the first cache, the others go around it
+  if (needed) b_.CreateIntrinsic(is_cell ? nvvm_cp_async_ca_shared_global_4_s : nvvm_cp_async_cg_shared_global_16_s, {}, operands);
+  else b_.CreateIntrinsic(is_cell ? nvvm_cp_async_ca_shared_global_4 : nvvm_cp_async_cg_shared_global_16, {}, operands);
+}
+
 }  // namespace mlc::targets

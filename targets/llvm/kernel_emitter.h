@@ -147,6 +147,7 @@ class KernelEmitter {
   Value* concatenate(std::vector<Value*> parts);  // of equal type; a single lane counts as a vector of one
   Value* per_lane(llvm::Function* f, Value* a, Value* b);
 
+  void copy(const loop::Stmt& s);  // gpu_frame.cpp
   // What lanes of a block have, folded (gpu_frame.cpp).
   void fold_lanes(const loop::Stmt& s);
   Value* joined_lanes(const loop::Stmt& s, Value* left, Value* right);

@@ -19,6 +19,7 @@ enum class OpClass : uint8_t {
   Atomic = 5,
   NanMinMax = 6,
   TensorCore = 7,
+  AsyncCopy = 8,   // from global to shared memory
 };
 
 struct Opcode {
@@ -29,7 +30,7 @@ struct Opcode {
   // One letter for each operand:
   //   D register of the type       S the same, or a number           W integer register of twice the width (w: or a number)
   //   T cvt: register of the first type, or wider       F cvt, ld, st: register of the type, or wider if that is an integer
-  //   h register of 16 bits        n a number
+  //   h register of 16 bits        n a number        B, C the numbers 16 and 4
   //   p predicate                  R integer register of 32 bits (c: or a number)
   //   M mov: as S, or a special register or the address of shared memory; of type b32, b64 any register of that width
   //   G, H, P address of global, shared, parameter memory    L label       0 the number 0

@@ -144,6 +144,8 @@ bool fits(const Operand& o, char letter, const Opcode& op) {
     case 'F': return is_register_for(o, op.type);
     case 'h': return is_register(o, 16, false);
     case 'n': return o.kind == Kind::Number;
+    case 'B': return o.kind == Kind::Number && o.value == 16;
+    case 'C': return o.kind == Kind::Number && o.value == 4;
     case 'p': return is_register(o, 1, false);
     case 'R': return is_register(o, 32, false);
     case 'c': return is_register(o, 32, false) || o.kind == Kind::Number;

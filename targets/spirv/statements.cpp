@@ -52,6 +52,9 @@ void KernelBuilder::statement(const Stmt& s) {
     case StmtKind::FoldLanes: return fold_lanes(s);
     case StmtKind::Tiles:
     case StmtKind::Mma: return fail("a product of tiles, which this target does not have");
+    case StmtKind::Copy:
+    case StmtKind::CloseCopies:
+    case StmtKind::WaitCopies: return fail("a copy that goes on beside its lane, which this target does not have");
     case StmtKind::Prefetch: return;
   }
 }

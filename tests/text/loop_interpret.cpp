@@ -18,7 +18,7 @@ namespace {
 
 constexpr int32_t kLoopFault = 3;  // a loop that goes on beyond its bound
 
-// A statement with its expressions. Roots of `tape`: For begin, end; Store index, value, mask; While bound; others their one.
+// A statement with its expressions. Roots of `tape`: For begin, end; Store index, value, mask; Copy index, that of the load, condition; While bound; others their one.
 struct Node {
   const Stmt* s = nullptr;
   Slot var = 0;
@@ -60,7 +60,8 @@ class Interpreter {
         case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: case StmtKind::FoldLanes: n.tape = values_.tape({s->value}); break;
         case StmtKind::Mma: n.tape = values_.tape({s->value, s->index[0], s->index[1]}); break;
         case StmtKind::Tiles: n.tape = tape_of_tiles(*s); break;
-        case StmtKind::Barrier: case StmtKind::Prefetch: break;
+        case StmtKind::Copy: n.tape = values_.tape({s->index[0], s->value->args[0], s->cond}); break;
+        case StmtKind::Barrier: case StmtKind::CloseCopies: case StmtKind::WaitCopies: case StmtKind::Prefetch: break;
       }
       n.body = nodes(s->body), n.orelse = nodes(s->orelse);
       for (const auto* inside : {&n.body, &n.orelse})
@@ -90,6 +91,7 @@ class Interpreter {
     memory_.begin_block(lane_variables_.size());
     each_lane([&] { values_.bind(n.var, begin + memory_.lane()); });
     together(n.body);
+    memory_.end_block(failure_);
     values_.use(variables_);
   }
 
@@ -296,6 +298,9 @@ class Interpreter {
       case StmtKind::Store: return store(n);
       case StmtKind::Tiles: return tiles(n);
       case StmtKind::Barrier: case StmtKind::FoldLanes: case StmtKind::Mma: return failure_.fail("a barrier outside of lanes");
+      case StmtKind::Copy: return memory_.begin_copy(*n.s, integer(n.tape, 0), integer(n.tape, 1), !n.s->cond || integer(n.tape, 2), failure_);
+      case StmtKind::CloseCopies: return memory_.close_copies();
+      case StmtKind::WaitCopies: return memory_.wait_copies(n.s->step, failure_);
       case StmtKind::Prefetch: return;
       case StmtKind::Fault:
         for (const Scalar& lane : values_.root(n.tape, 0))

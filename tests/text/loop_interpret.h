@@ -3,7 +3,8 @@
 //
 // Of a device kernel every lane of a block runs up to the next Barrier, then all go on; memory of a block is poisoned when it
 // begins. An error: two lanes at one element, one of them writing, with no barrier between, wherever it lies and whichever
-// blocks they are of; a barrier that not all lanes of the block reach.
+// blocks they are of; a barrier that not all lanes of the block reach. A copy comes to lie where it goes at the wait for its group, and no earlier: until
+// then that place is poisoned, so that a missing wait is a wrong result. A block that ends before its copies is an error, too.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 #include "tests/text/loop_memory.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/checked.h"
 #include "packager/ir/evaluate.h"
@@ -66,7 +67,48 @@ bool Memory::touch(uint32_t array, int64_t index, bool stores, Failure& failure)
   return false;
 }
 
+std::byte* Memory::touch_bytes(uint32_t array, int64_t first, size_t bytes, bool stores, Failure& failure) {
+  const Place& p = places_[array];
+  const auto size = static_cast<int64_t>(bytes_of(p.dtype)), count = static_cast<int64_t>(bytes) / size;
+  if (first < 0 || first + count > static_cast<int64_t>(p.elements)) return out_of_range(array, first, failure), nullptr;
+  if (first * size % static_cast<int64_t>(bytes) != 0) return failure.fail("a copy of element " + std::to_string(first) + " of " + name(array) + ", which is at no multiple of its bytes"), nullptr;
+  for (int64_t k = 0; p.tracked && k < count; ++k) touch(array, first + k, stores, failure);
+  return p.base + first * size;
+}
+
+void Memory::begin_copy(const Stmt& s, int64_t to, int64_t from, bool counts, Failure& failure) {
+  const auto size = static_cast<size_t>(s.step);
+  Copy copy{s.array, to, std::vector<std::byte>(size)};
+  const std::byte* source = counts ? touch_bytes(s.value->array, from, size, false, failure) : nullptr;
+  std::byte* place = touch_bytes(s.array, to, size, true, failure);
+  if (!place || (counts && !source)) return;
+  if (source) std::copy_n(source, size, copy.bytes.begin());
+  std::fill_n(place, size, kPoison);
+  copies_[static_cast<size_t>(at_.lane)].open.push_back(std::move(copy));
+}
+
+void Memory::close_copies() {
+  CopiesOfLane& mine = copies_[static_cast<size_t>(at_.lane)];
+  mine.closed.push_back(std::exchange(mine.open, {}));
+}
+
+void Memory::wait_copies(int64_t groups, Failure& failure) {
+  std::deque<Group>& closed = copies_[static_cast<size_t>(at_.lane)].closed;
+  for (; static_cast<int64_t>(closed.size()) > groups; closed.pop_front())
+    for (const Copy& copy : closed.front())
+      if (std::byte* place = touch_bytes(copy.array, copy.first, copy.bytes.size(), true, failure)) std::copy(copy.bytes.begin(), copy.bytes.end(), place);
+}
+
+void Memory::end_block(Failure& failure) {
+  for (const CopiesOfLane& of_lane : copies_) {
+    bool any = !of_lane.open.empty();
+    for (const Group& group : of_lane.closed) any = any || !group.empty();
+    if (any) failure.fail("a lane ends before its copies");
+  }
+}
+
 void Memory::begin_block(size_t lanes) {
+  copies_.assign(lanes, {});
   ++at_.block, ++at_.phase;
   const size_t first = kernel_->params.size();
   for (size_t k = 0; k < scratch_.size(); ++k) {

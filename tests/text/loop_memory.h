@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,11 @@ class Memory {
   void begin_block(size_t lanes);
   void set_lane(size_t lane);
   int64_t lane() const { return at_.lane; }
+  // Copies of the lane (StmtKind::Copy): what the place holds is nothing until the wait for their group, when they are stores of it.
+  void begin_copy(const Stmt& s, int64_t to, int64_t from, bool counts, Failure& failure);
+  void close_copies();
+  void wait_copies(int64_t groups, Failure& failure);
+  void end_block(Failure& failure);
   void barrier() { ++at_.phase; }
 
  private:
@@ -44,7 +50,18 @@ class Memory {
     uint64_t elements = 0;
     bool tracked = false;
   };
+  struct Copy {
+    uint32_t array = 0;
+    int64_t first = 0;  // element
+    std::vector<std::byte> bytes;
+  };
+  using Group = std::vector<Copy>;
+  struct CopiesOfLane {
+    Group open;
+    std::deque<Group> closed;  // oldest first
+  };
   Memory(const Kernel& kernel) : kernel_(&kernel) {}
+  std::byte* touch_bytes(uint32_t array, int64_t first, size_t bytes, bool stores, Failure& failure);
   bool touch(uint32_t array, int64_t index, bool stores, Failure& failure);
   bool out_of_range(uint32_t array, int64_t index, Failure& failure) const;
   std::string name(uint32_t array) const;
@@ -53,6 +70,7 @@ class Memory {
   std::vector<Place> places_;                                // parameters, then local arrays
   std::vector<std::vector<std::byte>> scratch_;              // per local array
   std::vector<std::vector<std::vector<std::byte>>> private_;  // of the block at work: per lane and local array
+  std::vector<CopiesOfLane> copies_;                         // of the block at work: per lane
   std::vector<Touches> touches_;                             // per place; those that are not tracked are empty
   LaneAt at_;
 };

@@ -337,6 +337,23 @@ class Parser {
       if (accept("where")) s->cond = expr();
     } else if (accept("barrier")) {
       s->kind = StmtKind::Barrier;
+    } else if (accept("copy")) {
+      s->kind = StmtKind::Copy;
+      s->step = number();
+      expect("to");
+      s->array = index_number();
+      expect("[");
+      s->index.push_back(expr());
+      expect("]");
+      s->value = expr();
+      if (accept("where")) s->cond = expr();
+    } else if (accept("close")) {
+      expect("copies");
+      s->kind = StmtKind::CloseCopies;
+    } else if (accept("wait")) {
+      expect("copies");
+      s->kind = StmtKind::WaitCopies;
+      s->step = number();
     } else if (accept("prefetch")) {
       s->kind = StmtKind::Prefetch;
       s->array = index_number();

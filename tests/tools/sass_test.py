@@ -20,8 +20,6 @@ TARGETS = {"cuda-sm80": 80, "cuda-sm90": 90}
 # (model, target): bytes that a lane of its worst kernel may store outside of registers, and why.
 SPILLS = {
     ("attention-f32", "cuda-sm80"): (8, "attention by tensor cores: stored so that one more block fits, not between the products (spec/decisions/devices.md, Attention on tensor cores)"),
-    ("tiny_random_gpt2", "cuda-sm80"): (12, "products of f32 as three of tf32: ptxas stops at 128 registers, with which four blocks of 128 lanes fit, and stores three numbers"),
-    ("mobilenet_v2_quant", "cuda-sm90"): (8, "convolutions of codes: ptxas stops at 48 registers so that ten blocks of 128 lanes fit, and stores two numbers"),
 }
 
 
@@ -119,6 +117,19 @@ def the_model_answers_in_json_with_what_bounds_each_kernel(t):
         assert least <= told["kernels"][0]["us"] < 2 * least, told
 
 
-main([the_model_counts_the_products_that_a_plan_states, the_model_answers_in_json_with_what_bounds_each_kernel,
+def the_model_waits_for_a_copy_where_its_group_is_waited_for(t):
+    """A turn of 105 slots, a latency of 350: behind one turn most of it is left, behind two half of it less the turn (one wait hides a part of the next one), behind four nothing."""
+    def exposed(left, latency=350):
+        copy = "cp.async.cg.shared.global [%rd2], [%rd1], 16;\ncp.async.commit_group;\n"
+        text = (".visible .entry k(\n.param .u64 k_param_0\n)\n.maxntid 32, 1, 1\n{\nld.param.u64 %rd1, [k_param_0];\nmov.u64 %rd2, 0;\nmov.u32 %r1, 0;\n" + copy * (left + 1)
+                + f"$L_loop:\n.pragma \"nounroll\";\ncp.async.wait_group {left};\nbar.sync 0;\n{copy}" + "add.s32 %r2, %r2, 1;\n" * 100
+                + "add.s32 %r1, %r1, 1;\nsetp.lt.s32 %p1, %r1, 100;\n@%p1 bra $L_loop;\ncp.async.wait_group 0;\nret;\n}\n")
+        counts = lanes.count(lanes.kernels(text)["k"], [1 << 40, 1, 0], 1, 32, latency=latency)
+        return sum(times * max(0, latency - since) for since, times in counts.waits.items()) / 100
+    one, two, four = exposed(0), exposed(1), exposed(3)
+    assert 240 < one < 255 and 65 < two < 80 and four < 15, (one, two, four)
+
+
+main([the_model_waits_for_a_copy_where_its_group_is_waited_for, the_model_counts_the_products_that_a_plan_states, the_model_answers_in_json_with_what_bounds_each_kernel,
       kernels_of_models_are_assembled_and_stay_in_registers, kernels_of_each_template_are_assembled_and_stay_in_registers,
       what_ptxas_refuses_and_what_it_spills_is_seen])

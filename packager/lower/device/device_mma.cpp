@@ -1,11 +1,12 @@
 // A tile of a product on tensor cores (loop::StmtKind::Mma): 4 or 8 warps, two of them along the rows, each with its part of the sums.
 //
 //   for the points of the outer folded dims
-//     each lane brings some chunks of rows and columns to shared memory
+//     each lane brings some chunks of rows and columns to shared memory, which has room for a few pieces
 //     for pieces of the depth
-//       loads of the next piece begin
+//       barrier: the piece is there, and what lay where another one goes is used
+//       copies of the last piece that there is room for begin, or loads of the next one
 //       each warp multiplies its rows by its columns
-//       what was loaded goes to the other half of the memory, barrier
+//       what was loaded goes to memory
 //   16 rows of each warp after the other: sums to shared memory, from where neighbouring lanes write neighbouring columns
 //
 // All is cells of 32 bits: an f32, two neighbours along the depth of f16 or bf16, or four of codes of 8 bits. A piece is 16 cells deep, four chunks of four. Chunk c
@@ -17,6 +18,10 @@
 // products are added first. Factors that the nest rounds to tf32 (ir::Op::Tf32, mlpack build --precision tf32) have no low part: they are
 // rounded on their way to shared memory, once for a block, and multiplied once. Tensor cores cut sums instead of rounding them: those of
 // a piece begin at zero and are added to all others by an addition of f32, so that the error does not grow with the depth.
+//
+// Chunks that memory takes as they lie in the array are copied beside the lane (loop::StmtKind::Copy), so many pieces ahead as there is room for beside the
+// one that is multiplied. So are cells of f32 or of four codes one by one where chunks do not lie together, as in panels of weights: eight lanes side by side have eight rows, four
+// such groups the cells of a chunk, which meet in no bank. All others go through registers, one piece ahead: what has to be put together, rounded or flipped, or what is not zero where nothing counts.
 //
 // Codes have sums of i32, which are exact. A lane loads as many at once as lie side by side along the depth: a chunk, a cell (panels of weights have
 // those of 16 columns one after the other), or one.
@@ -38,9 +43,59 @@ constexpr int64_t kWarpRows = 2;                     // warps along the rows of 
 constexpr int64_t kPadOfSums = 8;                    // behind each row of sums in memory: four rows meet in no bank
 constexpr uint32_t kFirstBits = 0x80808080;    // of four codes
 constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32;
+constexpr int64_t kCellBytes = 4, kChunkBytes = 16, kEight = 8;  // kEight: rows that lie in banks of their own
+constexpr unsigned kStagesOfCopies = 3;      // the largest tile has room for as many in what a block has on every device
 constexpr double kMostMmaWaste = 1.25;            // steps of a piece beside those that exist
 
 bool is_16_bits(DType t) { return t == DType::F16 || t == DType::BF16; }
+
+bool lies_along_depth(ir::Context& ctx, const DeviceProduct& p, const DeviceProduct::Side& side) {
+  const Expr* leaf[] = {ctx.dim(p.depth.back())};
+  const auto linear = ir::linear_in(ctx, side.factor.load->args[0], leaf);
+  return linear && linear->coefficients[0]->is_int(1);
+}
+
+// MmaStage::chunks_of, of chunks of so many values.
+const Expr* chunks_of_depth(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t values) {
+  const nest::Operand& o = side.factor;
+  if (p.depth.size() != 1 || (o.factor != o.load && o.factor->op != Op::Tf32) || !o.is_plain() || !lies_along_depth(ctx, p, side) || facts.needs_guard(o.load->args[0])) return nullptr;
+  for (const Expr* term : side.terms)
+    if (facts.depends(term, p.depth[0])) return nullptr;
+  const Expr* leaf[] = {ctx.dim(p.depth[0])};
+  const Expr* rest = ir::linear_in(ctx, o.load->args[0], leaf)->rest;
+  return ir::divisor_of(rest) % values == 0 && ir::divisor_of(p.depth_points) % values == 0 ? ctx.floordiv(rest, ctx.integer(values)) : nullptr;
+}
+
+// How many bytes of a factor a lane copies at once, beside itself; 0: none.
+int64_t bytes_copied(const DeviceProduct::Side& side, const CodeSide& codes, const CodeRuns& runs) {
+  return (runs.length == kChunkBytes || runs.length == kCellBytes) && !codes.flipped && !side.outside ? runs.length : 0;
+}
+int64_t bytes_copied(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, bool is_chunk) {
+  const nest::Operand& o = side.factor;
+  if (o.factor != o.load) return 0;
+  if (is_chunk) return kChunkBytes;
+  // A cell where it is all of a load, whose place moves evenly along the depth, and whether it counts is the row's alone.
+  const Expr* leaf[] = {ctx.dim(p.depth.back())};
+  const bool is_even = o.load->type.dtype == DType::F32 && p.depth.size() == 1 && o.is_plain() && !facts.needs_guard(o.load->args[0]) && ir::linear_in(ctx, o.load->args[0], leaf);
+  return is_even && std::none_of(side.terms.begin(), side.terms.end(), [&](const Expr* term) { return facts.depends(term, p.depth[0]); }) ? kCellBytes : 0;
+}
+
+// Whether the stage of a product copies a factor beside its lanes.
+bool copies_any(const Job& job, DeviceProduct p, bool flat) {
+  const DType factors = factors_of(p);
+  if (!flat) p.depth = {p.depth.back()}, p.depth_points = p.depth[0]->extent;
+  Facts facts;
+  const int64_t values = kCellsOfChunk * cell_values(factors);
+  const auto is_copied = [&](DeviceProduct::Side& side) {
+    if (factors == DType::I8) {
+      const CodeSide codes = take_codes(job.ctx, side);
+      return bytes_copied(side, codes, code_runs(job.ctx, facts, p, side, values)) > 0;
+    }
+    if (factors != DType::F32) side.factor.factor = side.factor.load;
+    return bytes_copied(job.ctx, facts, p, side, chunks_of_depth(job.ctx, facts, p, side, values) != nullptr) > 0;
+  };
+  return job.target.copies_aside && (is_copied(p.rows) || is_copied(p.columns));
+}
 
 }  // namespace
 
@@ -82,9 +137,10 @@ class ProductMma final : public MmaStage {
       grid.push_back(ctx_.ceildiv(part->side->points, ctx_.integer(part->size)));
       if (of_codes()) part->codes = take_codes(ctx_, *part->side);
     }
+    stages_ = how_.tile.stages;
     piece_ = (rows_.size + columns_.size) * kRowChunks;
     const int64_t sums = kWarpRows * kMmaRows * (columns_.size + kPadOfSums);
-    memory_ = k_.shared("tile", DType::U32, std::max(2 * piece_ * kCellsOfChunk, sums));
+    memory_ = k_.shared("tile", DType::U32, std::max(stages_ * piece_ * kCellsOfChunk, sums));
   }
 
  private:
@@ -99,6 +155,7 @@ class ProductMma final : public MmaStage {
     Side* side = nullptr;
     int64_t size = 0, of_warp = 0, begin = 0;   // begin: in memory, in chunks
     bool is_short = false;                      // tf32 holds the factor
+    int64_t copied = 0;                         // bytes at once, beside the lane; 0: all goes through registers
     const Expr* chunks = nullptr;               // where the depth begins, counted in chunks, if each is a load; null: it is not
     CodeSide codes;
     CodeRuns runs;                              // of codes that are loaded at once
@@ -140,17 +197,45 @@ class ProductMma final : public MmaStage {
     const bool along_depth = is_along_depth(*part.side);
     if (of_codes()) part.runs = code_runs(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_);
     else part.chunks = chunks_of(*part.side);
+    if (job_.target.copies_aside) part.copied = of_codes() ? bytes_copied(*part.side, part.codes, part.runs) : bytes_copied(ctx_, s_.facts, p_, *part.side, part.chunks != nullptr);
+    if (part.copied == kCellBytes) return share_cells(part, lane);
     for (int64_t k = 0; k < part.size * kRowChunks / lanes_; ++k) {
       const Expr* turn = ctx_.add(lane, number(k * lanes_));
       const Expr* row = k_.b.let(along_depth ? ctx_.floordiv(turn, number(kRowChunks)) : ctx_.floormod(turn, number(part.size)));
       Brought one;
       one.chunk = k_.b.let(along_depth ? ctx_.floormod(turn, number(kRowChunks)) : ctx_.floordiv(turn, number(part.size)));
       one.place = k_.b.let(ctx_.add(at_chunk(row, one.chunk), number(part.begin)));
-      std::vector<const Expr*> extents;
-      for (const ir::Dim* d : part.side->dims) extents.push_back(d->extent);
-      one.at = k_.decoded(existing(*part.side, ctx_.add(part.first, row), part.size), extents);
       part.brought.push_back(std::move(one));
+      bind_points(part, row, 1);
     }
+  }
+
+  // Of copies of single cells a lane has one cell of each chunk of its rows.
+  void share_cells(Part& part, const Expr* lane) {
+    const Expr *warp = k_.b.let(ctx_.floordiv(lane, number(kWarpLanes))), *in_eight = k_.b.let(ctx_.floormod(lane, number(kEight)));
+    cell_ = k_.b.let(ctx_.floormod(ctx_.floordiv(lane, number(kEight)), number(kCellsOfChunk)));
+    // Chunks of eight rows lie as those of the eight before: what comes next is a constant away.
+    std::vector<const Expr*> places;
+    for (int64_t chunk = 0; chunk < kRowChunks; ++chunk)
+      places.push_back(k_.b.let(ctx_.add(ctx_.mul(warp, number(kEight * kRowChunks)), at_chunk(in_eight, number(chunk)))));
+    const int64_t rows = lanes_ / kWarpLanes * kEight;  // of all warps
+    for (int64_t first = 0; first < part.size; first += rows) {
+      for (int64_t chunk = 0; chunk < kRowChunks; ++chunk) {
+        Brought one;
+        one.chunk = number(chunk);
+        one.place = ctx_.add(places[static_cast<size_t>(chunk)], number(first * kRowChunks + part.begin));
+        part.brought.push_back(std::move(one));
+      }
+      bind_points(part, k_.b.let(ctx_.add(ctx_.add(ctx_.mul(warp, number(kEight)), in_eight), number(first))), kRowChunks);
+    }
+  }
+
+  // The dims of the side for the last `count` that are brought, which are of one row.
+  void bind_points(Part& part, const Expr* row, int64_t count) {
+    std::vector<const Expr*> extents;
+    for (const ir::Dim* d : part.side->dims) extents.push_back(d->extent);
+    const std::vector<const Expr*> at = k_.decoded(existing(*part.side, ctx_.add(part.first, row), part.size), extents);
+    for (int64_t k = 0; k < count; ++k) part.brought[part.brought.size() - 1 - static_cast<size_t>(k)].at = at;
   }
 
   void with_brought(const Part& part, const Brought& one, const std::function<void()>& body) {
@@ -166,35 +251,71 @@ class ProductMma final : public MmaStage {
           one.reached = reach_chunks(*part->side, part->chunks);
           if (part->runs.length > 1 && p_.depth.size() == 1) one.reached.base = k_.b.let(s_.value(part->runs.base)), one.reached.stride = k_.b.let(s_.value(part->runs.step));
         });
-    const Expr *depth = p_.depth_points, *half = number(piece_);
-    const int64_t step = how_.tile.depth;
-    k_.b.with_if(ctx_.binary(Op::Lt, number(0), depth), [&] {
+    k_.b.with_if(ctx_.binary(Op::Lt, number(0), p_.depth_points), [&] {
+      if (!p_.outer.empty()) k_.b.append(loop::StmtKind::Barrier);  // the last piece of the point before is used
+      const int64_t ahead = stages_ - 1;
+      for (int64_t k = 0; k < ahead; ++k) begin_copies(number(k * how_.tile.depth), number(k));
       std::vector<const Expr*> cells;
-      each_brought([&](const Part& part, const Brought& one) { cells.push_back(k_.b.local(bring(part, one, number(0)))); });
+      each_loaded([&](const Part& part, const Brought& one) { cells.push_back(k_.b.local(bring(part, one, number(0)))); });
       store(cells, number(0));
-      k_.b.append(loop::StmtKind::Barrier);
-      k_.b.with_rolled_for(number(0), depth, step, [&](const Expr* first) {
-        const Expr* mine = k_.b.let(ctx_.mul(ctx_.floormod(ctx_.floordiv(first, number(step)), number(2)), half));
-        const Expr* next = k_.b.let(ctx_.add(first, number(step)));
-        k_.b.with_if(ctx_.binary(Op::Lt, next, depth), [&] {
-          size_t k = 0;
-          each_brought([&](const Part& part, const Brought& one) { k_.b.assign(cells[k++], bring(part, one, next)); });
-        });
-        multiply(mine);
-        store(cells, k_.b.let(ctx_.sub(half, mine)));  // behind the last piece: something, which is not read
-        k_.b.append(loop::StmtKind::Barrier);
-      });
+      k_.b.with_rolled_for(number(0), p_.depth_points, how_.tile.depth, [&](const Expr* first) { turn(first, cells); });
+      if (is_any_copied()) k_.b.wait_copies(0);
     });
   }
 
-  void each_brought(const std::function<void(const Part&, const Brought&)>& body) {
-    for (const Part* part : {&rows_, &columns_})
-      for (const Brought& one : part->brought) body(*part, one);
+  // A piece of the depth. Its copies have a wait and the barrier between them and the loads of it, and so have its loads of the turn before and their stores.
+  void turn(const Expr* first, const std::vector<const Expr*>& cells) {
+    const int64_t step = how_.tile.depth, last = stages_ - 1;
+    const Expr* stage = k_.b.let(ctx_.floormod(ctx_.floordiv(first, number(step)), number(stages_)));
+    if (is_any_copied()) k_.b.wait_copies(last - 1);
+    k_.b.append(loop::StmtKind::Barrier);
+    begin_copies(k_.b.let(ctx_.add(first, number(last * step))), k_.b.let(ctx_.select(ctx_.binary(Op::Lt, number(0), stage), ctx_.sub(stage, number(1)), number(last))));
+    const Expr* next = k_.b.let(ctx_.add(first, number(step)));
+    if (!cells.empty())
+      k_.b.with_if(ctx_.binary(Op::Lt, next, p_.depth_points), [&] {
+        size_t k = 0;
+        each_loaded([&](const Part& part, const Brought& one) { k_.b.assign(cells[k++], bring(part, one, next)); });
+      });
+    multiply(k_.b.let(ctx_.mul(stage, number(piece_))));
+    if (!cells.empty()) store(cells, k_.b.let(ctx_.select(ctx_.binary(Op::Lt, stage, number(last)), ctx_.add(stage, number(1)), number(0))));  // behind the last piece: something, which is not read
   }
 
-  void store(const std::vector<const Expr*>& cells, const Expr* buffer) {
+  bool is_any_copied() const { return rows_.copied || columns_.copied; }
+
+  // Those of the piece that begins at `first`, if there is one; they are a group in either case.
+  void begin_copies(const Expr* first, const Expr* stage) {
+    if (!is_any_copied()) return;
+    k_.b.with_if(ctx_.binary(Op::Lt, first, p_.depth_points), [&] {
+      const Expr* buffer = k_.b.let(ctx_.mul(stage, number(piece_)));
+      for (const Part* part : {&rows_, &columns_})
+        for (const Brought& one : part->brought)
+          if (part->copied) with_brought(*part, one, [&] {
+              const ir::Expr *load = part->side->factor.load, *to = ctx_.mul(ctx_.add(one.place, buffer), number(kCellsOfChunk));
+              const bool is_cell = part->copied == kCellBytes;
+              const Place from = of_codes() ? place_of_run(*part, one, first, is_cell ? cell_ : number(0)) : is_cell ? place_of_cell(one, first) : place_of_chunk(one.reached, one.chunk, first);
+              k_.b.copy(memory_, is_cell ? ctx_.add(to, cell_) : to, loop::vec_load(ctx_, load->array, load->type, from.index), part->copied, from.counts);
+            });
+    });
+    k_.b.close_copies();
+  }
+
+  Place place_of_cell(const Brought& one, const Expr* first) {
+    const Expr* at = k_.b.let(ctx_.add(ctx_.add(first, cell_), ctx_.mul(one.chunk, number(kCellsOfChunk))));
+    const bool whole = ir::divisor_of(p_.depth_points) % how_.tile.depth == 0;
+    const Expr* exists = whole ? nullptr : ctx_.binary(Op::Lt, at, p_.depth_points);
+    return {ctx_.add(one.reached.base, ctx_.mul(at, one.reached.stride)), s_.both(one.reached.guard, exists)};
+  }
+
+  void each_loaded(const std::function<void(const Part&, const Brought&)>& body) {
+    for (const Part* part : {&rows_, &columns_})
+      for (const Brought& one : part->brought)
+        if (!part->copied) body(*part, one);
+  }
+
+  void store(const std::vector<const Expr*>& cells, const Expr* stage) {
     size_t k = 0;
-    each_brought([&](const Part&, const Brought& one) { k_.b.store(memory_, ctx_.mul(ctx_.add(one.place, buffer), number(kCellsOfChunk)), cells[k++]); });
+    const Expr* buffer = k_.b.let(ctx_.mul(stage, number(piece_)));
+    each_loaded([&](const Part&, const Brought& one) { k_.b.store(memory_, ctx_.mul(ctx_.add(one.place, buffer), number(kCellsOfChunk)), cells[k++]); });
   }
 
   const Expr* bring(const Part& part, const Brought& one, const Expr* first) {
@@ -218,37 +339,47 @@ class ProductMma final : public MmaStage {
     return chunk;
   }
 
-  // The cells of run `r` of the chunk; of one behind the end of the depth the last one is read, and does not count.
-  std::vector<const Expr*> run(const Part& part, const Brought& one, const Expr* first, int64_t r) {
+  // Where run `r` of the chunk is; of a load behind the end of the depth the last one, which does not count. The dims of the side are bound, and all of the depth but
+  // the last one is.
+  Place place_of_run(const Part& part, const Brought& one, const Expr* first, const Expr* r) {
     const CodeRuns& runs = part.runs;
     const int64_t length = runs.length;
+    // Chunks that are whole exist or not, all runs of them alike.
+    const int64_t values = kCellsOfChunk * values_, runs_of_chunk = values / length, known = ir::divisor_of(p_.depth_points);
+    const bool whole = known % values == 0;
+    const auto in_chunk = [&](const Expr* chunk) { return ctx_.add(ctx_.mul(chunk, number(runs_of_chunk)), r); };
+    const Expr *at = k_.b.let(ctx_.add(ctx_.floordiv(first, number(values)), one.chunk)), *exists = nullptr;
+    if (!whole) at = k_.b.let(in_chunk(at));
+    if (known % how_.tile.depth != 0) {
+      const Expr* end = ctx_.floordiv(p_.depth_points, number(whole ? values : length));
+      exists = k_.b.let(ctx_.binary(Op::Lt, at, end));
+      if (!part.copied) at = k_.b.let(ctx_.min(at, ctx_.sub(end, number(1))));
+    }
+    if (whole) at = k_.b.let(in_chunk(at));
+    const Expr *base = one.reached.base, *stride = one.reached.stride;
+    if (p_.depth.size() > 1) {
+      std::vector<const Expr*> extents;
+      for (const ir::Dim* d : p_.depth) extents.push_back(d == p_.depth.back() ? ctx_.floordiv(d->extent, number(length)) : d->extent);
+      const std::vector<const Expr*> index = k_.decoded(at, extents);
+      for (size_t d = 0; d + 1 < index.size(); ++d) s_.bind(p_.depth[d], index[d]);
+      base = s_.value(runs.base), stride = s_.value(runs.step), at = index.back();
+    }
+    const Expr* index = ctx_.mul(k_.b.let(ctx_.add(base, ctx_.mul(at, stride))), number(length));
+    if (one.reached.ask) exists = s_.both(asked(*part.side), exists);
+    return {index, part.copied ? s_.both(one.reached.guard, exists) : exists};
+  }
+
+  // The cells of run `r` of the chunk.
+  std::vector<const Expr*> run(const Part& part, const Brought& one, const Expr* first, int64_t r) {
     std::vector<const Expr*> cells;
     with_brought(part, one, [&] {
-      // Chunks that are whole exist or not, all runs of them alike.
-      const int64_t values = kCellsOfChunk * values_, runs_of_chunk = values / length, known = ir::divisor_of(p_.depth_points);
-      const bool whole = known % values == 0;
-      const auto in_chunk = [&](const Expr* chunk) { return ctx_.add(ctx_.mul(chunk, number(runs_of_chunk)), number(r)); };
-      const Expr *at = k_.b.let(ctx_.add(ctx_.floordiv(first, number(values)), one.chunk)), *exists = nullptr;
-      if (!whole) at = k_.b.let(in_chunk(at));
-      if (known % how_.tile.depth != 0) {
-        const Expr* end = ctx_.floordiv(p_.depth_points, number(whole ? values : length));
-        exists = k_.b.let(ctx_.binary(Op::Lt, at, end));
-        at = k_.b.let(ctx_.min(at, ctx_.sub(end, number(1))));
-      }
-      if (whole) at = k_.b.let(in_chunk(at));
-      const Expr *base = one.reached.base, *stride = one.reached.stride;
-      if (p_.depth.size() > 1) {
-        std::vector<const Expr*> extents;
-        for (const ir::Dim* d : p_.depth) extents.push_back(d == p_.depth.back() ? ctx_.floordiv(d->extent, number(length)) : d->extent);
-        const std::vector<const Expr*> index = k_.decoded(at, extents);
-        for (size_t d = 0; d + 1 < index.size(); ++d) s_.bind(p_.depth[d], index[d]);
-        base = s_.value(runs.base), stride = s_.value(runs.step), at = index.back();
-      }
-      const Expr* index = ctx_.mul(k_.b.let(ctx_.add(base, ctx_.mul(at, stride))), number(length));
+      const auto [index, exists] = place_of_run(part, one, first, number(r));
+      const int64_t length = part.runs.length;
       const Expr* none = outside_cell(part, one);
       if (one.reached.ask) {
         const Expr* read = k_.b.local(loop::splat(ctx_, none, static_cast<unsigned>(length / values_)));
-        k_.b.with_if(s_.both(asked(*part.side), exists), [&] { k_.b.assign(read, joined(loaded(part, index))); });
+        const Expr* at = index;
+        k_.b.with_if(exists, [&] { k_.b.assign(read, joined(loaded(part, at))); });
         for (unsigned c = 0; c < length / values_; ++c) cells.push_back(length == values_ ? read : of(read, c));
         return;
       }
@@ -338,8 +469,9 @@ class ProductMma final : public MmaStage {
 
   const int64_t lanes_;           // of the block
   Part rows_, columns_;
-  int64_t piece_ = 0;             // chunks
+  int64_t piece_ = 0, stages_ = 0;  // chunks of a piece; pieces that memory has room for
   uint32_t memory_ = 0;
+  const Expr* cell_ = nullptr;    // of a chunk, that this lane copies
   const Expr *warp_row_ = nullptr, *warp_column_ = nullptr, *group_ = nullptr, *in_group_ = nullptr;
   std::vector<const Expr*> sums_;  // of a lane, four at once: 16 rows by 8 columns after the other
 };
@@ -354,22 +486,9 @@ const Expr* MmaStage::at_chunk(const Expr* row, const Expr* chunk) {
   return ctx_.add(ctx_.mul(row, number(kRowChunks)), turned);
 }
 
-bool MmaStage::is_along_depth(const Side& side) {
-  const Expr* leaf[] = {ctx_.dim(p_.depth.back())};
-  const auto linear = ir::linear_in(ctx_, side.factor.load->args[0], leaf);
-  return linear && linear->coefficients[0]->is_int(1);
-}
+bool MmaStage::is_along_depth(const Side& side) { return lies_along_depth(ctx_, p_, side); }
 
-const Expr* MmaStage::chunks_of(const Side& side) {
-  const nest::Operand& o = side.factor;
-  if (p_.depth.size() != 1 || (o.factor != o.load && o.factor->op != Op::Tf32) || !o.is_plain() || !is_along_depth(side) || s_.facts.needs_guard(o.load->args[0])) return nullptr;
-  for (const Expr* term : side.terms)
-    if (s_.facts.depends(term, p_.depth[0])) return nullptr;
-  const Expr* leaf[] = {ctx_.dim(p_.depth[0])};
-  const Expr* rest = ir::linear_in(ctx_, o.load->args[0], leaf)->rest;
-  const int64_t values = kCellsOfChunk * values_;
-  return ir::divisor_of(rest) % values == 0 && ir::divisor_of(p_.depth_points) % values == 0 ? ctx_.floordiv(rest, number(values)) : nullptr;
-}
+const Expr* MmaStage::chunks_of(const Side& side) { return chunks_of_depth(ctx_, s_.facts, p_, side, kCellsOfChunk * values_); }
 
 ProductStage::Reached MmaStage::reach_chunks(const Side& side, const Expr* chunks) {
   Reached reached = reach(side);
@@ -394,12 +513,18 @@ const Expr* MmaStage::chunk_of(const Side& side, bool is_load, const Reached& re
   return loop::widen(ctx_, std::move(cells));
 }
 
-const Expr* MmaStage::load_of(const Side& side, const Reached& reached, const Expr* number_of_chunk, const Expr* first) {
+MmaStage::Place MmaStage::place_of_chunk(const Reached& reached, const Expr* number_of_chunk, const Expr* first) {
   const int64_t values = kCellsOfChunk * values_;
   const Expr* begin = k_.b.let(ctx_.add(ctx_.floordiv(first, number(values)), number_of_chunk));
   const Expr* index = ctx_.mul(k_.b.let(ctx_.add(reached.base, begin)), number(values));
   const bool whole = ir::divisor_of(p_.depth_points) % how_.tile.depth == 0;
   const Expr* exists = whole ? nullptr : ctx_.binary(Op::Lt, begin, ctx_.floordiv(p_.depth_points, number(values)));
+  return {index, s_.both(reached.guard, exists)};
+}
+
+const Expr* MmaStage::load_of(const Side& side, const Reached& reached, const Expr* number_of_chunk, const Expr* first) {
+  const auto [place, needed] = place_of_chunk(reached, number_of_chunk, first);
+  const Expr* index = place;
   const nest::Operand& o = side.factor;
   const auto chunk = [&] {
     std::vector<const Expr*> loads, cells;
@@ -411,7 +536,6 @@ const Expr* MmaStage::load_of(const Side& side, const Reached& reached, const Ex
     for (int64_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(cell(value, c));
     return loop::widen(ctx_, std::move(cells));
   };
-  const Expr* needed = s_.both(reached.guard, exists);
   if (!needed) return chunk();
   const Expr* cells = k_.b.local(loop::splat(ctx_, ctx_.integer(0, DType::U32), kCellsOfChunk));
   k_.b.with_if(needed, [&] { k_.b.assign(cells, chunk()); });
@@ -484,11 +608,12 @@ std::vector<schedule::Schedule> mma_schedules(const Job& job, const DeviceProduc
   const int64_t depth = kCellsOfChunk * kRowChunks * cell_values(factors_of(p));
   const double last = estimate(p.depth.back()->extent), all = estimate(p.depth_points);
   const bool flat = p.depth.size() > 1 && whole_pieces(last, depth) > kMostMmaWaste * last && whole_pieces(all, depth) * last < whole_pieces(last, depth) * all;
+  const unsigned stages = copies_any(job, p, flat) ? kStagesOfCopies : 2;
   std::vector<std::pair<double, schedule::Schedule>> costs;
   for (const int64_t rows : {128, 64, 32})
     for (const int64_t columns : {128, 64, 32}) {
       schedule::Schedule s = base;
-      s.tile = {rows, columns, depth, 1, flat};
+      s.tile = {rows, columns, depth, 1, flat, stages};
       s.block = rows == 128 && columns == 128 ? 256 : 128;
       costs.emplace_back(mma_cost(job.device(), size, rows, columns), s);
     }

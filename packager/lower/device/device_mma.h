@@ -39,6 +39,11 @@ class MmaStage : public ProductStage {
   // Where the depth begins, counted in chunks, if chunks lie in memory as they are wanted, at multiples of their size; null: they do not.
   const ir::Expr* chunks_of(const Side& side);
   Reached reach_chunks(const Side& side, const ir::Expr* chunks);
+  // Where in the array of a factor a chunk of the piece that begins at `first` is, and whether it counts (null: it does).
+  struct Place {
+    const ir::Expr *index = nullptr, *counts = nullptr;
+  };
+  Place place_of_chunk(const Reached& reached, const ir::Expr* number_of_chunk, const ir::Expr* first);
   // The cells of a chunk of the piece that begins at `first`, zero where the depth has ended; the dims of the side are bound.
   const ir::Expr* chunk_of(const Side& side, bool is_load, const Reached& reached, const ir::Expr* chunk, const ir::Expr* first);
   // Cell `c` of these values.

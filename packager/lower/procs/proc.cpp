@@ -323,6 +323,9 @@ class ProcLowering {
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:
+      case StmtKind::Copy:
+      case StmtKind::CloseCopies:
+      case StmtKind::WaitCopies:
       case StmtKind::Prefetch: return;
     }
   }

@@ -129,6 +129,9 @@ void LaneLoop::stmt(const Stmt& s) {
     case StmtKind::FoldLanes:
     case StmtKind::Mma:
     case StmtKind::Tiles:
+    case StmtKind::Copy:
+    case StmtKind::CloseCopies:
+    case StmtKind::WaitCopies:
     case StmtKind::Prefetch: return;
     case StmtKind::While:
     case StmtKind::Fault: return s_.fail("a statement that does not run in lanes");

@@ -460,6 +460,9 @@ struct ProcRun {
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:
+      case StmtKind::Copy:
+      case StmtKind::CloseCopies:
+      case StmtKind::WaitCopies:
       case StmtKind::Prefetch: return;
       case StmtKind::If: return block(at.truth(s.cond) ? s.body : s.orelse);
       case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: {

@@ -106,6 +106,9 @@ class Analysis {
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:
+      case StmtKind::Copy:
+      case StmtKind::CloseCopies:
+      case StmtKind::WaitCopies:
       case StmtKind::Prefetch: return;
       case StmtKind::While: case StmtKind::Fault: ok_ = false; return;
     }

@@ -321,6 +321,9 @@ class Printer {
         case loop::StmtKind::FoldLanes:
         case loop::StmtKind::Mma:
         case loop::StmtKind::Tiles:
+        case loop::StmtKind::Copy:
+        case loop::StmtKind::CloseCopies:
+        case loop::StmtKind::WaitCopies:
         case loop::StmtKind::Prefetch: break;  // kernels only
         case loop::StmtKind::Fault: s += "fault " + std::to_string(t.fault) + " if " + text(t.cond); break;
       }

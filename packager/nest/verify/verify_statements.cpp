@@ -105,6 +105,7 @@ void Verifier::statement(const loop::Stmt& s, const Proc& p) {
       if (!s.cond) say("an if has a condition");
       return;
     case loop::StmtKind::Barrier: case loop::StmtKind::FoldLanes: case loop::StmtKind::Mma: case loop::StmtKind::Tiles: return say("barriers are for kernels");
+    case loop::StmtKind::Copy: case loop::StmtKind::CloseCopies: case loop::StmtKind::WaitCopies: return say("copies are for kernels");
     case loop::StmtKind::Prefetch: return say("prefetches are for kernels");
     case loop::StmtKind::Let: case loop::StmtKind::Assign: case loop::StmtKind::Local:
       if (!s.var || s.var->op != ir::Op::Var || (s.kind != loop::StmtKind::Local && !s.value)) say("a variable has a value");

@@ -9,7 +9,7 @@
 // Of the lanes of a block that can go on, those at the least pc take the next step together, so lanes that parted meet again as soon
 // as they can where code is laid out in order. A lane that waits at a barrier goes on when all lanes wait there. Found: accesses that
 // are misaligned or not within one range, stores to what is read only, lanes that touch the same byte without a barrier between them
-// (of different blocks: at all) while one of them writes, barriers where some lanes of the block do not come, and programs that do
+// (of different blocks: at all) while one of them writes, copies that a lane does not wait for, barriers where some lanes of the block do not come, and programs that do
 // not end.
 #pragma once
 
@@ -17,8 +17,10 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mlc::testing::lanes {
@@ -142,7 +144,12 @@ class Block {
 
   // What the lane does next.
   void go_to(uint32_t lane, uint32_t pc) { pc_[lane] = pc; }
-  void finish(uint32_t lane) { state_[lane] = State::Finished; }
+  void finish(uint32_t lane) {
+    state_[lane] = State::Finished;
+    bool under_way = !copies_[lane].open.empty();
+    for (const Group& group : copies_[lane].closed) under_way = under_way || !group.empty();
+    if (under_way) fail(lane, "ends before its copies");
+  }
   // It stays at this pc until `resume`: lanes that do something together wait for each other.
   void hold(uint32_t lane) { state_[lane] = State::Held; }
   bool is_held(uint32_t lane, uint32_t pc) const { return state_[lane] == State::Held && pc_[lane] == pc; }
@@ -160,6 +167,31 @@ class Block {
     std::byte* at = access(lane, space, address, size, true, true);
     if (at) std::memcpy(at, &value, size);
     return at != nullptr;
+  }
+  // Copies to shared memory that go on beside their lane, in groups. They are made when the lane waits for their group, and no earlier: until then nothing is
+  // where they go. Of `size` bytes `given` are from memory, the others zero.
+  bool begin_copy(uint32_t lane, uint64_t to, uint64_t from, uint64_t size, uint64_t given) {
+    const std::byte* source = given ? access(lane, Space::Global, from, size, false, true) : nullptr;
+    std::byte* at = access(lane, Space::Shared, to, size, true, true);
+    if (!at || (given && !source)) return false;
+    Copy copy{to, std::vector<std::byte>(size)};
+    if (source) std::memcpy(copy.bytes.data(), source, given);
+    std::fill_n(at, size, kPoison);
+    copies_[lane].open.push_back(std::move(copy));
+    return true;
+  }
+  void close_copies(uint32_t lane) { copies_[lane].closed.push_back(std::exchange(copies_[lane].open, {})); }
+  // Until at most so many groups are under way. False, and the run fails, if another lane was where one of them goes.
+  bool wait_copies(uint32_t lane, uint64_t groups) {
+    std::deque<Group>& closed = copies_[lane].closed;
+    for (; closed.size() > groups; closed.pop_front())
+      for (const Copy& copy : closed.front()) {
+        for (uint64_t k = 0; k < copy.bytes.size(); ++k)
+          if (races(shared_shadow_[copy.to + k], true, number_, number_, epoch_, static_cast<uint16_t>(lane)))
+            return fail(lane, "a copy to shared memory at " + std::to_string(copy.to) + " races with another lane"), false;
+        std::memcpy(shared_.data() + copy.to, copy.bytes.data(), copy.bytes.size());
+      }
+    return true;
   }
   // Compares and exchanges; such accesses race with nothing.
   bool exchange(uint32_t lane, Space space, uint64_t address, unsigned size, uint64_t expected, uint64_t value, uint64_t& old) {
@@ -205,6 +237,16 @@ class Block {
  private:
   friend std::string run(Program& program, Memory& memory, const Launch& launch);
   enum class State : uint8_t { Running, Held, Waiting, Finished };
+  static constexpr std::byte kPoison{0xA5};
+  struct Copy {
+    uint64_t to = 0;
+    std::vector<std::byte> bytes;
+  };
+  using Group = std::vector<Copy>;
+  struct CopiesOfLane {
+    Group open;
+    std::deque<Group> closed;  // oldest first
+  };
 
   // `number`: blocks of this launch that were run before.
   void begin(Program& program, std::array<uint32_t, 3> index, uint32_t number) {
@@ -212,7 +254,8 @@ class Block {
     registers_.assign(size_t(launch_.lanes) * num_registers_, 0);
     std::fill(pc_.begin(), pc_.end(), 0);
     std::fill(state_.begin(), state_.end(), State::Running);
-    std::fill(shared_.begin(), shared_.end(), std::byte{0xA5});
+    std::fill(shared_.begin(), shared_.end(), kPoison);
+    copies_.assign(launch_.lanes, {});
   }
 
   // False when no lane can go on.
@@ -280,6 +323,7 @@ class Block {
   std::vector<std::byte> shared_;
   std::vector<Shadow> shared_shadow_;
   std::vector<uint64_t> registers_;
+  std::vector<CopiesOfLane> copies_;
   struct Asked {
     uint32_t lane;
     Space space;

@@ -40,13 +40,14 @@ inline void change_loops(std::mt19937& rng, schedule::Schedule& s) {
 
 // One number of what a workgroup has of a product, of rows or of queries.
 inline void change_tile(std::mt19937& rng, schedule::Schedule& s) {
-  switch (rng() % 6) {
+  switch (rng() % 7) {
     case 0: s.tile.rows = one_of<int64_t>(rng, {1, 2, 4, 8, 16, 32, 64}); break;
     case 1: s.tile.columns = one_of<int64_t>(rng, {1, 2, 4, 8, 16, 32, 64}); break;
     case 2: s.tile.depth = one_of<int64_t>(rng, {1, 2, 3, 4, 8, 16, 32, 64}); break;
     case 3: s.tile.copies = one_of<unsigned>(rng, {0, 1, 2, 4, 8, 16}); break;
     case 4: s.tile.flat = !s.tile.flat; break;
     case 5: s.block = one_of<unsigned>(rng, {0, 32, 64, 128, 256}); break;
+    case 6: s.tile.stages = one_of<unsigned>(rng, {0, 1, 2, 3, 4, 5}); break;
   }
 }
 

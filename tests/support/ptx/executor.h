@@ -206,6 +206,21 @@ class Executor final : public lanes::Program {
     }
     at.block.go_to(at.lane, at.pc + 1);
   }
+  void copy(const At& at) {
+    const targets::ptx::Instruction& i = *at.s.in;
+    const auto size = uint64_t(i.operands[2].value);
+    const bool counted = i.num_operands == 4;
+    const uint64_t given = !counted ? size : i.operands[3].kind == Operand::Kind::Number ? uint64_t(i.operands[3].value) : low_bits(at.regs[i.operands[3].number], 32);
+    if (given > size) return at.block.fail(at.lane, i.op->name + " of more bytes than it has");
+    if (at.block.begin_copy(at.lane, address(at, i.operands[0]), address(at, i.operands[1]), size, given)) at.block.go_to(at.lane, at.pc + 1);
+  }
+  void close_copies(const At& at) {
+    at.block.close_copies(at.lane);
+    at.block.go_to(at.lane, at.pc + 1);
+  }
+  void wait_copies(const At& at) {
+    if (at.block.wait_copies(at.lane, uint64_t(at.s.in->operands[0].value))) at.block.go_to(at.lane, at.pc + 1);
+  }
   void compare_and_swap(const At& at) {
     const targets::ptx::Instruction& i = *at.s.in;
     uint64_t old = 0;
@@ -245,6 +260,9 @@ inline Executor::Step Executor::decode(const targets::ptx::Instruction& i) {
     s.is_shuffle = true;
   } else if (name == "atom") {
     s.run = &Executor::compare_and_swap;
+  } else if (name == "cp") {
+    const std::string_view what = op.parts[2];
+    s.run = what == "commit_group" ? &Executor::close_copies : what == "wait_group" ? &Executor::wait_copies : &Executor::copy;
   } else if (name == "mma") {
     s.is_mma = true;
   } else if (is_braced(i)) {

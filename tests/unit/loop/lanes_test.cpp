@@ -264,3 +264,65 @@ TEST_CASE("lanes of a warp multiply tiles of codes of any signs, and sums wrap")
       CHECK(equal == 128);
     }
 }
+
+namespace {
+
+// Lanes 0 and 1 copy four elements each, 2 and 3 zeros, whose source is out of range; then each lane reads what the next one copied.
+const std::string kCopies = "      copy 16 to 2 [(mul %3 4)] (load.i32 0 (mul %3 4)) where (lt.bool %3 2)\n", kClose = "      close copies\n", kWait = "      wait copies 0\n",
+                  kMeet = "      barrier\n", kNext = "      store 1 [%4] (load.i32 2 (add (mul (floormod (add %3 1) 4) 4) 1))\n", kShared = "  shared \"s\" i32 16\n";
+constexpr auto kNothing = static_cast<int32_t>(0xA5A5A5A5u);
+
+}  // namespace
+
+TEST_CASE("copies beside lanes are there behind a wait and a barrier") {
+  const std::string text = kernel(kMine + kCopies + kClose + kWait + kMeet + kNext, kShared);
+  CHECK(refused(text) == "");
+  ir::Context ctx, again;
+  const std::string printed = loop::to_string(parsed(ctx, text));
+  CHECK(printed.find("copy 16 to 2 [#0=(mul %3 4)] (load.i32 0 #0) where (lt.bool %3 2)") != std::string::npos);
+  CHECK(loop::to_string(parsed(again, printed)) == printed);
+  const Ran r = ran(text);
+  CHECK(r.error() == "");
+  CHECK(r.y == std::vector<int32_t>{60, 0, 0, 20, 60, 0, 0, 20});
+}
+
+TEST_CASE("the interpreter makes a copy at its wait: one that is missing, or leaves a group too many, finds nothing there") {
+  // The wait behind the load keeps the block from ending before its copies.
+  const Ran missing = ran(kernel(kMine + kCopies + kClose + kMeet + kNext + kMeet + kWait, kShared));
+  CHECK(missing.error() == "");
+  CHECK(missing.y == std::vector<int32_t>(8, kNothing));
+  const std::string two = kMine + kCopies + kClose + kClose;  // of which the second one has none
+  CHECK(ran(kernel(two + "      wait copies 1\n" + kMeet + kNext, kShared)).y == std::vector<int32_t>{60, 0, 0, 20, 60, 0, 0, 20});
+  CHECK(ran(kernel(two + "      wait copies 2\n" + kMeet + kNext + kMeet + kWait, kShared)).y == std::vector<int32_t>(8, kNothing));
+  CHECK(ran(kernel(two + "      wait copies 2\n" + kMeet + kNext, kShared)).error().find("ends before its copies") != std::string::npos);
+  CHECK(ran(kernel(kMine + kCopies, kShared)).error().find("ends before its copies") != std::string::npos);
+  CHECK(ran(kernel(kMine + kCopies + kClose + kWait + kNext, kShared)).error().find("of s, no barrier lies between") != std::string::npos);
+  CHECK(ran(kernel(kMine + kCopies + kNext + kClose + kWait, kShared)).error().find("of s, no barrier lies between") != std::string::npos);
+  const std::string all = "      copy 16 to 2 [(mul %3 4)] (load.i32 0 (mul %3 4))\n", odd = "      copy 16 to 2 [(mul %3 4)] (load.i32 0 (mul %3 2))\n";
+  CHECK(ran(kernel(kMine + all + kClose + kWait, kShared)).error().find("out of range") != std::string::npos);
+  CHECK(ran(kernel(kMine + odd + kClose + kWait, kShared)).error().find("at no multiple of its bytes") != std::string::npos);
+}
+
+TEST_CASE("copies that are no such are refused, and loads that come before them as far as statements tell it") {
+  const auto copies = [](const std::string& copy) { return refused(kernel(kMine + "      copy " + copy + "\n" + kClose + kWait, kShared)); };
+  CHECK(copies("16 to 2 [0] (load.i32 0 0)") == "");
+  CHECK(copies("8 to 2 [0] (load.i32 0 0)").find("a copy of 8 bytes") != std::string::npos);
+  CHECK(copies("16 to 1 [0] (load.i32 0 0)").find("lanes do not share") != std::string::npos);
+  CHECK(copies("16 to 2 [0] (load.i32 1 0)").find("may write") != std::string::npos);
+  CHECK(copies("16 to 2 [0] (load.i32x4 0 0)").find("one element") != std::string::npos);
+  CHECK(copies("16 to 2 [0] (load.i32 0 0) where %3").find("wrong type") != std::string::npos);
+  CHECK(refused(kernel(kMine + "      wait copies -1\n")).find("fewer groups") != std::string::npos);
+  const std::string early = "a load of s while copies to it may be under way";
+  for (const std::string& order : {kCopies + kNext + kClose + kWait, kCopies + kClose + kWait + kNext, kCopies + kClose + kMeet + kNext + kWait, kCopies + kClose + kMeet + kWait + kNext})
+    CHECK_MESSAGE(refused(kernel(kMine + order, kShared)).find(early) != std::string::npos, order);
+  CHECK(refused(kernel(kMine + kCopies + kWait + kClose, kShared)).find("in no group") != std::string::npos);
+  CHECK(refused(kernel(kMine + kCopies + kClose, kShared)).find("no lane waits for") != std::string::npos);
+  // A ring: the turn waits and meets before it begins new copies and reads older ones. Without either the first turn would be right, and the second is not.
+  const auto ring = [](const std::string& turn) { return refused(kernel(kMine + kCopies + kClose + kWait + kMeet + "      for %5 = 0 .. 4 step 1 {\n" + turn + "      }\n" + kWait, kShared)); };
+  CHECK(ring(kWait + kMeet + kCopies + kClose + kNext) == "");
+  for (const std::string& turn : {kWait + kCopies + kClose + kNext, kMeet + kCopies + kClose + kNext, kCopies + kClose + kNext})
+    CHECK_MESSAGE(ring(turn).find(early) != std::string::npos, turn);
+  std::string processor = kernel("      close copies\n");
+  processor.erase(processor.find(" block 4"), 8);
+  CHECK(refused(processor).find("in a kernel for processors") != std::string::npos);
+}

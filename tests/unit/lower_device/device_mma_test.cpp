@@ -224,6 +224,25 @@ TEST_CASE("three products of tf32 are as good as f32") {
   }
 }
 
+// Of a listing, the shortest loop with products: from a label to a branch back to it.
+std::string loop_of_products(const std::string& sass) {
+  std::string best;
+  for (size_t at = 0; (at = sass.find("BRA", at)) != sass.npos; ++at) {
+    const size_t label = sass.find(".L_x_", at), end = sass.find('\n', at);
+    if (label == sass.npos || label > end) continue;
+    const size_t begin = sass.rfind("\n" + sass.substr(label, sass.find_first_not_of("0123456789", label + 5) - label) + ":", at);
+    if (begin == sass.npos) continue;
+    const std::string loop = sass.substr(begin, end - begin);
+    if (loop.find("MMA.") != loop.npos && (best.empty() || loop.size() < best.size())) best = loop;
+  }
+  return best;
+}
+size_t times(const std::string& text, const std::string& word) {
+  size_t found = 0;
+  for (size_t at = 0; (at = text.find(word, at)) != text.npos; ++at) ++found;
+  return found;
+}
+
 TEST_CASE("the assembler keeps a tile of warps in registers, and its loop is products") {
   const auto has = [](const char* tool) { return std::system((std::string(tool) + " --version >/dev/null 2>&1").c_str()) == 0; };
   if (!has("ptxas") || !has("nvdisasm")) {
@@ -262,14 +281,21 @@ TEST_CASE("the assembler keeps a tile of warps in registers, and its loop is pro
           const std::string said = text_of(folder / "log");
           CHECK_MESSAGE(said.find(" 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads") != std::string::npos, said);
           const std::string sass = text_of(folder / "sass");
-          size_t products = 0;
-          for (size_t found = 0; (found = sass.find("HMMA", found)) != sass.npos; ++found) ++products;
+          const std::string loop = loop_of_products(sass);
+          const size_t products = times(sass, "HMMA");
+          // A barrier for each piece; rows are copied by 16 bytes a lane, weights in panels cell by cell if they are f32, else they go through registers and are stored.
+          const size_t chunks = static_cast<size_t>(side * 4) / how.block;
+          CHECK(times(loop, "HMMA") == products);
+          CHECK(times(loop, " BAR.") == 1);
+          CHECK(times(loop, "LDGSTS.E.BYPASS.128") == chunks);
+          CHECK(times(loop, "LDGSTS.E ") == (t == DType::F32 ? 4 * chunks : 0));
+          CHECK(times(loop, " STS.128 ") == (t == DType::F32 ? 0 : chunks));
           // All of a piece, once: 16 rows by 8 columns and half a piece in each, three of them in f32.
           const auto warps = static_cast<size_t>(how.block / 32), want = static_cast<size_t>(side * side / 128) * 2 * (t == DType::F32 ? 3 : 1) / warps;
           CHECK(products == want);
           const size_t used = said.find("Used ");
           REQUIRE(used != std::string::npos);
-          MESSAGE(std::string(name) << " " << std::string(name_of(t)) << " " << side << std::string(image ? " convolution: " : " product: ") << products << " HMMA, "
+          MESSAGE(std::string(name) << " " << std::string(name_of(t)) << " " << side << std::string(image ? " convolution: " : " product: ") << products << " HMMA, " << times(loop, "LDGSTS") << " LDGSTS, " << times(loop, "LDG.") << " LDG, " << times(loop, " BAR.") << " BAR of " << times(loop, ";") << " in the loop, "
                                     << said.substr(used, said.find('\n', used) - used));
         }
   std::filesystem::remove_all(folder);

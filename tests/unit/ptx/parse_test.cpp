@@ -136,6 +136,16 @@ TEST_CASE("the executor knows every opcode of the table") {
   CHECK(seen.size() > 100);
 }
 
+TEST_CASE("copies to shared memory have 4 or 16 bytes, of which a register or a number is read") {
+  CHECK(taken("cp.async.cg.shared.global [%rd1], [%rd2], 16;\ncp.async.cg.shared.global [%rd1], [%rd2], 16, %r1;\n@%p1 cp.async.cg.shared.global [%rd1+64], [%rd2+16], 16, 0;\ncp.async.ca.shared.global [%rd1], [%rd2+4], 4;\ncp.async.ca.shared.global [%rd1], [%rd2], 4, %r1;\n"
+              "cp.async.commit_group;\ncp.async.wait_group 1;\n"));
+  for (const char* line : {"cp.async.cg.shared.global [%rd1], [%rd2], 4;", "cp.async.ca.shared.global [%rd1], [%rd2], 16;", "cp.async.cg.shared.global [%rd1], [%rd2];", "cp.async.cg.shared.global [%rd1], %rd2, 16;",
+                           "cp.async.cg.shared.global [%rd1], [%rd2], 16, %rd1;", "cp.async.wait_group %r1;", "cp.async.commit_group 1;"})
+    CHECK_MESSAGE(refusal(entry(std::string(line) + "\n")).find("other operands") != std::string::npos, line);
+  for (const char* line : {"cp.async.ca.shared.global.L2::128B [%rd1], [%rd2], 4;", "cp.async.wait_all;", "cp.async.bulk.commit_group;"})
+    CHECK_MESSAGE(refusal(entry(std::string(line) + "\n")).find("no opcode") != std::string::npos, line);
+}
+
 TEST_CASE("products of a warp take as many registers as their fragments, and all lanes of it") {
   const std::string mma = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 ";
   const std::string sums = "{%f0, %f1, %f2, %f3}", a = "{%r0, %r1, %r2, %r3}", b = "{%r0, %r1}";

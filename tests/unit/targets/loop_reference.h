@@ -230,6 +230,9 @@ class Reference {
       case loop::StmtKind::Barrier:
       case loop::StmtKind::FoldLanes:
       case loop::StmtKind::Mma:
+      case loop::StmtKind::Copy:
+      case loop::StmtKind::CloseCopies:
+      case loop::StmtKind::WaitCopies:
       case loop::StmtKind::Prefetch: return 0;
       case loop::StmtKind::Tiles: return tiles(s);
       case loop::StmtKind::Fault:

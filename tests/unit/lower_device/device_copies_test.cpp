@@ -1,0 +1,197 @@
+// Products on tensor cores whose factors are copied to shared memory beside the lanes: right on the interpreter and on the executor, which both make a copy at its
+// wait; which factors are copied and which go through registers; and what the assembler makes of the loop.
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "packager/passes/passes.h"
+#include "tests/support/nests/device_run.h"
+#include "tests/support/nests/nests.h"
+
+using namespace mlc;
+using ir::Expr;
+using ir::Join;
+using ir::Op;
+using test::NestMaker;
+
+namespace {
+
+const targets::Target& device(const char* name) {
+  const targets::Target* t = targets::find_target(name);
+  REQUIRE(t);
+  return *t;
+}
+
+// y[m, n] = sum x[m, k] * w[n, k]: both factors lie along the depth.
+void rows_by_rows(NestMaker& m, const Expr* M, const Expr* K, const Expr* N, DType t, DType w_type = DType::None) {
+  ir::Context& ctx = m.ctx;
+  const DType sum = is_float(t) ? DType::F32 : DType::I32;
+  const uint32_t x = m.array("x", t, {M, K}), w = m.array("w", w_type == DType::None ? t : w_type, {N, K}), y = m.output("y", sum, {M, N});
+  const ir::Dim *i = m.dim("m", M), *k = m.dim("k", K), *j = m.dim("n", N);
+  m.map({i, j}, y, {m.at(i), m.at(j)},
+        m.fold(Join::Sum, {k}, ctx.binary(Op::Mul, ctx.cast(sum, m.load(x, {m.at(i), m.at(k)})), ctx.cast(sum, m.load(w, {m.at(j), m.at(k)})))));
+}
+
+schedule::Schedule best(ir::Context& ctx, const nest::Function& f, const char* name = "cuda-sm80") {
+  const auto all = lower::candidates(ctx, f, f.body[0], device(name));
+  REQUIRE(all.ok());
+  return all->front();
+}
+
+// Copies, and stores of chunks that went through registers, in the kernels of a function.
+struct Brought {
+  size_t copies = 0, cells = 0, waits = 0, stores = 0;  // cells: copies of four bytes
+};
+Brought brought(ir::Context& ctx, const nest::Function& f, const char* name = "cuda-sm80", const schedule::Schedule* how = nullptr) {
+  Brought found;
+  const std::function<void(const std::vector<loop::StmtPtr>&)> look = [&](const std::vector<loop::StmtPtr>& block) {
+    for (const loop::StmtPtr& s : block) {
+      found.copies += s->kind == loop::StmtKind::Copy, found.waits += s->kind == loop::StmtKind::WaitCopies;
+      found.cells += s->kind == loop::StmtKind::Copy && s->step == 4;
+      found.stores += s->kind == loop::StmtKind::Store && s->value->type == ir::Type{DType::U32, 4};
+      look(s->body), look(s->orelse);
+    }
+  };
+  for (const std::vector<loop::Kernel>& kernels : test::lower_all(ctx, f, device(name), test::test_math, how))
+    for (const loop::Kernel& kernel : kernels) look(kernel.body);
+  return found;
+}
+
+void check(ir::Context& ctx, const nest::Function& f, const test::Symbols& symbols = {}, const schedule::Schedule* how = nullptr) {
+  const targets::Target& target = device("cuda-sm80");
+  test::check_kernels(f, test::lower_all(ctx, f, target, test::test_math, how), target, symbols, 1, 4e-6);
+  CHECK(test::check_emitted(ctx, f, target, symbols, how).conflicts == 0);
+}
+
+}  // namespace
+
+TEST_CASE("both factors of a product are copied, whatever its depth is to a piece and to the stages") {
+  for (const DType t : {DType::F32, DType::F16, DType::BF16, DType::I8, DType::U8}) {
+    const int64_t chunk = 16 / static_cast<int64_t>(bytes_of(t)), piece = 4 * chunk;
+    // One piece and a part of one, as many as the stages, one more with a part.
+    for (const int64_t depth : {std::max<int64_t>(32, piece), piece + chunk + (piece < 32 ? piece : 0), 3 * piece, 4 * piece + 3 * chunk}) {
+      CAPTURE(name_of(t));
+      CAPTURE(depth);
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      rows_by_rows(maker, maker.n(45), maker.n(depth), maker.n(67), t);
+      const Brought b = brought(ctx, maker.f);
+      CHECK(b.copies > 0);
+      CHECK(b.stores == 0);
+      CHECK(best(ctx, maker.f).tile.stages == 3);
+      check(ctx, maker.f);
+    }
+  }
+}
+
+TEST_CASE("copies of every tile and any number of stages") {
+  for (const unsigned stages : {2u, 3u, 4u})
+    for (const int64_t rows : {32, 64, 128})
+      for (const int64_t columns : {32, 128}) {
+        CAPTURE(stages);
+        CAPTURE(rows);
+        CAPTURE(columns);
+        ir::Context ctx;
+        NestMaker maker(ctx);
+        rows_by_rows(maker, maker.n(rows + 3), maker.n(168), maker.n(columns + 5), DType::F16);
+        schedule::Schedule how = best(ctx, maker.f);
+        how.tile.rows = rows, how.tile.columns = columns, how.tile.stages = stages, how.block = rows == 128 && columns == 128 ? 256 : 128;
+        if (rows + columns == 256 && stages == 4) {
+          CHECK(lower::lower(ctx, maker.f, maker.f.body[0], device("cuda-sm80"), test::test_math, &how).status().text().find("memory for two to four pieces") != std::string::npos);
+          continue;
+        }
+        CHECK(schedule::print(how).find(" stages " + std::to_string(stages)) != std::string::npos);
+        check(ctx, maker.f, {}, &how);
+      }
+}
+
+TEST_CASE("copies of sizes that only the run knows") {
+  ir::Context ctx;
+  NestMaker maker(ctx);
+  const ir::Sym *m = ctx.declare_sym("m", 0, 10000), *k = ctx.declare_sym("k", 0, 10000), *n = ctx.declare_sym("n", 0, 10000);
+  rows_by_rows(maker, ctx.sym(m), ctx.mul(ctx.sym(k), ctx.integer(8)), ctx.sym(n), DType::F16);
+  CHECK(brought(ctx, maker.f).copies > 0);
+  for (const auto& [a, b, c] : {std::array<int64_t, 3>{0, 5, 7}, {1, 1, 1}, {5, 0, 3}, {5, 4, 3}, {65, 13, 20}}) check(ctx, maker.f, {{m, a}, {k, b}, {n, c}});
+}
+
+TEST_CASE("weights in panels or as rows are copied cell by cell in f32, and put together in registers in f16") {
+  for (const DType t : {DType::F32, DType::F16})
+    for (const bool panels : {true, false})
+      for (const int64_t depth : {32, 72, 75}) {
+        CAPTURE(depth);
+        ir::Context ctx;
+        NestMaker maker(ctx);
+        maker.matmul(maker.n(50), maker.n(depth), maker.n(70), panels, true, t);
+        const Brought b = brought(ctx, maker.f);
+        CHECK((b.copies > b.cells) == (depth != 75));
+        CHECK((b.cells > 0) == (t == DType::F32));
+        CHECK((b.stores > 0) == (t == DType::F16));
+        check(ctx, maker.f);
+      }
+}
+
+TEST_CASE("images are copied with zeros for what lies outside, a point of the window after the other") {
+  for (const int64_t stride : {1, 2})
+    for (const bool panels : {true, false}) {
+      CAPTURE(stride);
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      maker.conv({.n = 4, .h = 7, .w = 6, .c = 40, .m = 36, .stride = stride, .panels = panels});
+      CHECK(brought(ctx, maker.f).copies > 0);
+      check(ctx, maker.f);
+    }
+}
+
+TEST_CASE("what is rounded, flipped or of another type goes through registers, and so does all on other devices") {
+  ir::Context ctx;
+  NestMaker rounded(ctx), mixed(ctx), odd(ctx), plain(ctx), across(ctx);
+  rows_by_rows(rounded, rounded.n(64), rounded.n(64), rounded.n(64), DType::F32);
+  rows_by_rows(plain, plain.n(64), plain.n(64), plain.n(64), DType::F32);
+  rows_by_rows(mixed, mixed.n(64), mixed.n(64), mixed.n(64), DType::F16, DType::BF16);
+  rows_by_rows(odd, odd.n(64), odd.n(63), odd.n(64), DType::F16);
+  REQUIRE(passes::run(ctx, rounded.f, {.pipeline = {"products-in-tf32"}}).ok());
+  for (const nest::Function* f : {&rounded.f, &mixed.f, &odd.f}) {
+    CHECK(brought(ctx, *f).copies == 0);
+    CHECK(brought(ctx, *f).waits == 0);
+    CHECK(best(ctx, *f).tile.stages == 2);
+    check(ctx, *f);
+  }
+  for (const char* name : {"cuda-sm75", "vulkan-base", "vulkan-subgroup"}) {
+    CHECK(brought(ctx, plain.f, name).copies == 0);
+    CHECK(best(ctx, plain.f, name).tile.stages == 0);
+  }
+  // More stages without copies are more memory and nothing else.
+  schedule::Schedule how = best(ctx, mixed.f);
+  how.tile.stages = 3;
+  check(ctx, mixed.f, {}, &how);
+}
+
+TEST_CASE("a wait that leaves a group too many is a wrong result") {
+  ir::Context ctx;
+  NestMaker maker(ctx);
+  rows_by_rows(maker, maker.n(128), maker.n(160), maker.n(128), DType::F16);
+  const nest::Function& f = maker.f;
+  for (const bool shortened : {false, true}) {
+    auto kernels = lower::lower(ctx, f, f.body[0], device("cuda-sm80"), test::test_math, nullptr);
+    REQUIRE(kernels.ok());
+    REQUIRE(kernels->size() == 1);
+    const std::function<void(std::vector<loop::StmtPtr>&)> look = [&](std::vector<loop::StmtPtr>& block) {
+      for (loop::StmtPtr& s : block) {
+        if (s->kind == loop::StmtKind::WaitCopies && s->step > 0) s->step += shortened;
+        look(s->body), look(s->orelse);
+      }
+    };
+    look((*kernels)[0].body);
+    std::vector<uint16_t> x(128 * 160, 0x3c00), w(128 * 160, 0x3c00);  // ones
+    std::vector<float> y(128 * 128);
+    loop::Run run;
+    for (const loop::Param& p : (*kernels)[0].params)
+      run.buffers.push_back(p.written ? std::as_writable_bytes(std::span(y)) : p.array == f.inputs[0] ? std::as_writable_bytes(std::span(x)) : std::as_writable_bytes(std::span(w)));
+    run.value = [](const ir::Sym*) { return std::nullopt; };
+    const auto result = loop::interpret((*kernels)[0], run);
+    const bool is_right = result.ok() && std::all_of(y.begin(), y.end(), [](float v) { return v == 160; });
+    CHECK(is_right == !shortened);
+  }
+}
