@@ -178,7 +178,8 @@ class Build {
       work -= program.golden.work;
       if (options_.precision != passes::Precision::F32) {
         MLC_ASSIGN(const std::optional<Rounding> rounding, rounding_of(program, options, work));
-        if (rounding && (!report_.rounding || rounding->error > report_.rounding->error)) report_.rounding = rounding;
+        if (rounding && rounding->unknown != Rounding::Unknown::No) report_.unmeasured.push_back(*rounding);
+        else if (rounding && (!report_.rounding || rounding->error > report_.rounding->error)) report_.rounding = rounding;
       }
       for (const GoldenVector& vector : program.golden.vectors)
         if (!vector.shown.hidden.empty()) report_.hidden.push_back({program.function.name, vector.shown.tried, vector.shown.hidden});
@@ -187,17 +188,20 @@ class Build {
   }
 
   // Drawn inputs, of which some channels are large, may ask for more digits than usual ones: scores of attention become steps. Others are drawn
-  // where the vectors of a program cannot tell right from wrong any more, and where a factor is beyond what its type holds, which is told.
+  // where the vectors of a program cannot tell right from wrong any more, and where a factor is beyond what its type holds, which is told. They
+  // may ask for none as well, where a softmax is all of one class: then the figure is of the others, and the vectors stay.
   Result<std::optional<Rounding>> rounding_of(Program& program, GoldenOptions options, double& work) {
     auto first = measure_rounding(ctx_, program.function, program.golden, options_.precision, rounded_values(), work);
     const bool overflows = !first.ok() && first.status().code == Code::Unsupported;
-    if (first.ok() || (first.status().code != Code::SelfTest && !overflows) || !options.given.empty()) return first;
+    const bool is_saturated = first.ok() && *first && (*first)->unknown == Rounding::Unknown::Saturated;
+    if ((first.ok() && !is_saturated) || (!first.ok() && first.status().code != Code::SelfTest && !overflows) || !options.given.empty()) return first;
     options.are_tame = true;
     options.work = work;
     MLC_ASSIGN(GoldenSet tame, make_golden(program.function, options));
     work -= tame.work;
     auto second = measure_rounding(ctx_, program.function, tame, options_.precision, rounded_values(), work);
     if (!second.ok() || !*second) return first;
+    if (is_saturated) return second;
     program.golden = std::move(tame);
     if (overflows) report_.warnings.push_back(compose("'{}' is tested by inputs of at most 1: larger ones were beyond {}, and its answers no numbers; --golden in.npz tests inputs of yours", program.function.name, passes::name_of(options_.precision)));
     return second;

@@ -101,6 +101,7 @@ struct BuildReport {
   };
   std::vector<Hidden> hidden;
   std::optional<Rounding> rounding;  // with a precision below f32: of all programs the one that moves farthest
+  std::vector<Rounding> unmeasured;  // likewise, programs of which that is not known
   std::optional<Cache> cache;  // none: none was asked for
   std::string model_line;  // "opset 12, 70 nodes, 7 operators, 3.5 M parameters"
   std::vector<Variant> variants;

@@ -12,7 +12,9 @@
 #include <fstream>
 
 #include "base/files/links.h"
+#include "base/text/shell_word.h"
 #include "schema/format.h"
+#include "schema/parts.h"
 
 namespace mlc::container {
 namespace {
@@ -130,13 +132,28 @@ bool begins_as_container(const std::string& path) {
   return in.gcount() == 8 && std::equal(found.begin(), found.end(), expected.begin());
 }
 
+// What the container is called whose parts (NAME.mlc.000, NAME.mlc.001, ...) a folder holds; empty: it holds none.
+std::string name_of_parts(const std::string& folder) {
+  const std::string first = format::part_ending(0);
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() > first.size() && name.ends_with(first)) return name.substr(0, name.size() - first.size());
+  }
+  return "";
+}
+
 }  // namespace
 
 Status may_write(const std::string& path, bool force) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return ok();
-  if (std::filesystem::is_directory(path, error))
+  if (std::filesystem::is_directory(path, error)) {
+    if (const std::string name = name_of_parts(path); !name.empty())
+      return Status(Code::Usage, path + " is a folder with the parts of a container: one file is written, not parts")
+          .hint("-o " + shell_path(name) + "; mlpack push --shape parts cuts it again");
     return Status(Code::Usage, path + " is a folder").hint("-o " + (path.ends_with('/') ? path : path + "/") + "NAME.mlc");
+  }
   if (force || (std::filesystem::is_regular_file(path, error) && begins_as_container(path))) return ok();
   return Status(Code::Usage, path + " exists and is no container").hint("--force replaces it");
 }

@@ -1,5 +1,7 @@
 // Questions about expressions that need no new ones.
 #include <algorithm>
+#include <bit>
+#include <cctype>
 
 #include "packager/ir/evaluate.h"
 #include "packager/ir/impl.h"
@@ -11,6 +13,66 @@ namespace mlc::ir {
 Interval interval_of(const Expr* e) { return node(e)->interval; }
 int64_t divisor_of(const Expr* e) { return node(e)->divisor; }
 bool is_extent(const Expr* e) { return node(e)->extent; }
+
+namespace {
+
+template <class T>
+int by_value(const T& a, const T& b) {
+  return a < b ? -1 : b < a ? 1 : 0;
+}
+
+// Numbers in names by their value: "s9" before "s10".
+int by_name(const std::string& a, const std::string& b) {
+  const auto digits = [](const std::string& s, size_t at) {
+    const size_t from = at;
+    while (at < s.size() && std::isdigit(static_cast<unsigned char>(s[at]))) ++at;
+    return at - from;
+  };
+  const size_t at = static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  if (const size_t x = digits(a, at), y = digits(b, at); x > 0 && y > 0 && x != y) return by_value(x, y);
+  return a.compare(b);
+}
+
+int by_fold(const Fold& a, const Fold& b) {
+  if (const int c = by_value(a.combiner->join, b.combiner->join)) return c;
+  if (const int c = by_name(a.combiner->name, b.combiner->name)) return c;
+  if (const int c = by_value(a.dims.size(), b.dims.size())) return c;
+  for (size_t k = 0; k < a.dims.size(); ++k)
+    if (const int c = by_value(a.dims[k]->id, b.dims[k]->id)) return c;
+  return by_value(a.where != nullptr, b.where != nullptr);
+}
+
+// All but operands, conditions of folds, and arrays. What moves with an inner loop stands behind what moves with outer ones, so that
+// the sum of the latter is worked out outside.
+int by_node(const Node& a, const Node& b) {
+  if (const int c = by_value(a.latest, b.latest)) return c;
+  if (const int c = by_value(a.op, b.op)) return c;
+  if (const int c = by_value(a.type.dtype, b.type.dtype)) return c;
+  if (const int c = by_value(a.type.lanes, b.type.lanes)) return c;
+  if (const int c = by_value(a.access, b.access)) return c;
+  if (const int c = by_value(a.i, b.i)) return c;
+  if (const int c = by_value(std::bit_cast<uint64_t>(a.f), std::bit_cast<uint64_t>(b.f))) return c;
+  if (a.sym && a.sym != b.sym) return by_name(a.sym->name, b.sym->name);
+  if (a.fold && a.fold != b.fold)
+    if (const int c = by_fold(*a.fold, *b.fold)) return c;
+  return by_value(a.args.size(), b.args.size());
+}
+
+}  // namespace
+
+int compare(const Expr* a, const Expr* b) {
+  while (a != b) {
+    if (const int c = by_node(*node(a), *node(b))) return c;
+    const Expr *x = nullptr, *y = nullptr;  // the first operands in which they differ
+    if (a->fold && a->fold->where != b->fold->where) x = a->fold->where, y = b->fold->where;
+    for (size_t k = 0; !x && k < a->args.size(); ++k)
+      if (a->args[k] != b->args[k]) x = a->args[k], y = b->args[k];
+    // Alike but for the array, which comes last as blocks of a network are alike but for their arrays; or for a combiner of the same name.
+    if (!x) return a->array != b->array ? by_value(a->array, b->array) : by_value(a->id, b->id);
+    a = x, b = y;
+  }
+  return 0;
+}
 
 bool may_fail(const Expr* e) {
   const bool divides = e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::TruncDiv || e->op == Op::TruncMod;

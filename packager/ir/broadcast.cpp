@@ -8,10 +8,10 @@
 namespace mlc::ir {
 namespace {
 
-bool by_id(const Expr* a, const Expr* b) { return a->id < b->id; }
+bool in_order(const Expr* a, const Expr* b) { return compare(a, b) < 0; }
 
 bool contains(const std::vector<const Expr*>& sorted, const Expr* e) {
-  return std::binary_search(sorted.begin(), sorted.end(), e, by_id);
+  return std::binary_search(sorted.begin(), sorted.end(), e, in_order);
 }
 
 constexpr int64_t kLargestTried = 1 << 20;
@@ -91,7 +91,7 @@ std::vector<const Expr*> broadcast_terms(Context& ctx, const Expr* extent) {
     extent = extent->args[1];
   }
   terms.push_back(extent);
-  std::sort(terms.begin(), terms.end(), by_id);
+  std::sort(terms.begin(), terms.end(), in_order);
   terms.erase(std::unique(terms.begin(), terms.end()), terms.end());
   return terms;
 }
@@ -101,7 +101,7 @@ const Expr* broadcast_extent(Context& ctx, const Expr* a, const Expr* b) {
   if (a->is_int(1)) return b;
   std::vector<const Expr*> terms = broadcast_terms(ctx, a), others = broadcast_terms(ctx, b);
   terms.insert(terms.end(), others.begin(), others.end());
-  std::sort(terms.begin(), terms.end(), by_id);
+  std::sort(terms.begin(), terms.end(), in_order);
   terms.erase(std::unique(terms.begin(), terms.end()), terms.end());
   const Expr* whole = nullptr;
   for (const Expr* t : terms)
@@ -113,7 +113,7 @@ const Expr* broadcast_extent(Context& ctx, const Expr* a, const Expr* b) {
 
 const Expr* broadcast_condition(Context& ctx, const Expr* a, const Expr* b) {
   const std::vector<const Expr*> x = broadcast_terms(ctx, a), y = broadcast_terms(ctx, b);
-  if (std::includes(x.begin(), x.end(), y.begin(), y.end(), by_id) || std::includes(y.begin(), y.end(), x.begin(), x.end(), by_id))
+  if (std::includes(x.begin(), x.end(), y.begin(), y.end(), in_order) || std::includes(y.begin(), y.end(), x.begin(), x.end(), in_order))
     return ctx.boolean(true);
   const Expr* c = ctx.binary(Op::Eq, a, b);
   for (const Expr* e : {a, b})

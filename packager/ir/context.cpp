@@ -178,6 +178,13 @@ const Sym* Context::declare_sym(std::string name, int64_t lo, int64_t hi, int64_
   return it->second;
 }
 
+const Sym* Context::numbered_sym(const std::string& purpose, size_t number, int64_t lo, int64_t hi, int64_t multiple) {
+  std::string name = purpose + std::to_string(number);
+  if (lo != 0 || hi != INT64_MAX) name += " " + std::to_string(lo) + ".." + (hi == INT64_MAX ? "" : std::to_string(hi));
+  if (multiple > 1) name += " by " + std::to_string(multiple);
+  return declare_sym(std::move(name), lo, hi, multiple);
+}
+
 const Dim* Context::declare_dim(std::string name, const Expr* extent) {
   impl_->dims.push_back({std::move(name), extent, static_cast<uint32_t>(impl_->dims.size())});
   return &impl_->dims.back();
@@ -362,7 +369,7 @@ const Expr* Context::binary(Op op, const Expr* a, const Expr* b) {
   }
   if (op == Op::Add || op == Op::Mul || op == Op::Eq || op == Op::Ne) {
     // One order for operations that commute; constants last.
-    if (a->is_const() ? !b->is_const() : !b->is_const() && b->id < a->id) std::swap(a, b);
+    if (a->is_const() ? !b->is_const() : !b->is_const() && compare(b, a) < 0) std::swap(a, b);
   }
   bool real = is_float(t);
   bool one = real ? is_float_const(b, 1) : b->is_int(1), zero = real ? is_float_const(b, 0) : b->is_int(0);

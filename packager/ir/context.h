@@ -31,6 +31,8 @@ class Context {
   const Expr* dim(const Dim* dim);                // i64
   const Expr* fresh_var(Type type);
   const Sym* declare_sym(std::string name, int64_t lo = 0, int64_t hi = INT64_MAX, int64_t multiple = 1);  // by name, once
+  // The one for what a kernel or a proof counts itself, named by purpose, number and facts: the same wherever they are the same.
+  const Sym* numbered_sym(const std::string& purpose, size_t number, int64_t lo, int64_t hi, int64_t multiple);
   const Dim* declare_dim(std::string name, const Expr* extent);
   const Combiner* builtin(Join join);
   const Combiner* declare_combiner(Combiner combiner);
@@ -113,6 +115,11 @@ struct Linear {
   const Expr* rest = nullptr;
 };
 std::optional<Linear> linear_in(Context& ctx, const Expr* e, std::span<const Expr* const> leaves);
+
+// The order in which sums, products and operands that commute are written: below 0 if `a` comes first, 0 if they are the same node. By
+// what they say. By age it would not do: a node that an earlier kernel needed too is older than what this kernel makes beside it, and
+// the same statement would be another text.
+int compare(const Expr* a, const Expr* b);
 
 // Calls `visit` once per distinct node below and including `e`, arguments first (bodies of folds and their `where`
 // included). Not recursive.

@@ -127,7 +127,7 @@ struct Expr {
   const Dim* dim = nullptr;
   const Fold* fold = nullptr;
   std::span<const Expr* const> args;  // owned by the Context
-  uint32_t id = 0;                    // order of creation in its Context: stable across runs, used for ordering
+  uint32_t id = 0;                    // order of creation in its Context; depends on what was made before, so it orders nothing that is written
 
   bool is_const() const { return op == Op::Const; }
   bool is_int(int64_t value) const { return op == Op::Const && !is_float(type.dtype) && i == value; }

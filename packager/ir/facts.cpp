@@ -83,6 +83,11 @@ Interval interval_of(const Poly& p) {
 }
 
 void Context::Impl::set_facts(Node& n) {
+  // Variables and dims have numbers in the order in which they were made; what they are in is ordered by the last of them.
+  if (n.op == Op::Var) n.latest = static_cast<uint64_t>(n.i + 1) << 32;
+  if (n.op == Op::Dim) n.latest = uint64_t{n.dim->id} + 1;
+  for (const Expr* a : n.args) n.latest = std::max(n.latest, node(a)->latest);
+  if (n.fold && n.fold->where) n.latest = std::max(n.latest, node(n.fold->where)->latest);
   DType t = n.type.dtype;
   n.data = n.op == Op::Load || n.op == Op::Fold;
   n.running = n.op == Op::Dim;

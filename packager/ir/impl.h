@@ -23,6 +23,7 @@ struct Node : Expr {
   uint8_t points_known = 0;         // a bit for each
   int64_t points[kPoints] = {};     // its value where symbols, dims and variables have certain values (points.cpp); i64 and Bool only
   uint64_t hash = 0;
+  uint64_t latest = 0;     // of its variables and dims, the one that was made last; 0: it has none
   mutable const Poly* poly = nullptr;
 };
 inline const Node* node(const Expr* e) { return static_cast<const Node*>(e); }

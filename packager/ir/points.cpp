@@ -14,10 +14,17 @@ uint64_t scrambled(uint64_t of, size_t point) {
   return h ^ h >> 32;
 }
 
+// Not by the age of a node: what a search finds before its fuel ends would depend on what was built before.
+uint64_t hash_of(const std::string& name) {
+  uint64_t h = 0xcbf29ce484222325u;
+  for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return h;
+}
+
 constexpr uint64_t kSpreads[kPoints] = {1, 16, 5000, 1};  // how far from its least value a symbol is taken
 
 std::optional<int64_t> of_symbol(const Node& n, size_t point) {
-  const int64_t multiple = n.sym->multiple, reach = static_cast<int64_t>(scrambled(n.id, point) % kSpreads[point]) + (point == 3 ? 64 : 0);
+  const int64_t multiple = n.sym->multiple, reach = static_cast<int64_t>(scrambled(hash_of(n.sym->name), point) % kSpreads[point]) + (point == 3 ? 64 : 0);
   int64_t least, value;
   if (__builtin_mul_overflow(floor_div(n.sym->lo, multiple) + (floor_mod(n.sym->lo, multiple) != 0), multiple, &least)) return {};
   if (least > n.sym->hi) return {};  // no multiple of it is in the range
@@ -30,7 +37,7 @@ std::optional<int64_t> of_dim(const Node& n, size_t point) {
   const Node& extent = *node(n.dim->extent);
   if (!(extent.points_known >> point & 1) || extent.points[point] < 1) return {};
   const int64_t last = extent.points[point] - 1;
-  const uint64_t pick = scrambled(n.id, point);
+  const uint64_t pick = scrambled(hash_of(n.dim->name), point);
   return point == 0 ? 0 : point == 1 ? last : point == 2 ? static_cast<int64_t>(pick % static_cast<uint64_t>(last + 1)) : pick & 1 ? last : 0;
 }
 
@@ -61,7 +68,7 @@ std::optional<int64_t> at_point(const Node& n, size_t point) {
     case Op::Const: return n.i;
     case Op::Sym: return of_symbol(n, point);
     case Op::Dim: return of_dim(n, point);
-    case Op::Var: return point == 0 ? 0 : static_cast<int64_t>(scrambled(n.id, point) % 100);
+    case Op::Var: return point == 0 ? 0 : static_cast<int64_t>(scrambled(n.type.lanes, point) % 100);
     default: break;
   }
   int64_t v[3];

@@ -21,7 +21,7 @@ bool too_large(const Poly& p) {
 int compare(const Monomial& a, const Monomial& b) {
   size_t n = std::min(a.size(), b.size());
   for (size_t i = 0; i < n; ++i)
-    if (a[i] != b[i]) return a[i]->id < b[i]->id ? -1 : 1;
+    if (a[i] != b[i]) return compare(a[i], b[i]);
   return a.size() == b.size() ? 0 : a.size() < b.size() ? -1 : 1;
 }
 
@@ -76,7 +76,7 @@ std::optional<Poly> poly_mul(const Poly& a, const Poly& b) {
       if (s.factors.size() + t.factors.size() > kMaxDegree) return std::nullopt;
       Term p;
       std::merge(s.factors.begin(), s.factors.end(), t.factors.begin(), t.factors.end(), std::back_inserter(p.factors),
-                 [](const Expr* x, const Expr* y) { return x->id < y->id; });
+                 [](const Expr* x, const Expr* y) { return compare(x, y) < 0; });
       if (__builtin_mul_overflow(s.k, t.k, &p.k)) return std::nullopt;
       row.terms.push_back(std::move(p));
     }

@@ -11,7 +11,7 @@
 
 namespace mlc::ir {
 
-using Monomial = std::vector<const Expr*>;  // factors by ascending id, repeated for powers; empty for the constant
+using Monomial = std::vector<const Expr*>;  // factors by compare, repeated for powers; empty for the constant
 
 struct Term {
   Monomial factors;

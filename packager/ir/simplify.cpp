@@ -235,7 +235,7 @@ const Expr* Context::Impl::compare(Op op, const Expr* a, const Expr* b) {
   if (const auto truth = settled(op, node(a)->interval, node(b)->interval)) return ctx.boolean(*truth);  // of data as well
   if (a->is_const() && b->is_const()) return ctx.boolean(apply_binary(op, DType::I64, {a->i, 0}, {b->i, 0}).i);
   if (!exact(a) || !exact(b)) {
-    if ((op == Op::Eq || op == Op::Ne) && (a->is_const() || (!b->is_const() && b->id < a->id))) std::swap(a, b);
+    if ((op == Op::Eq || op == Op::Ne) && (a->is_const() || (!b->is_const() && ir::compare(b, a) < 0))) std::swap(a, b);
     return make_binary(op, boolean, a, b);
   }
   if (op == Op::Ne) {
@@ -305,7 +305,7 @@ const Expr* Context::Impl::min_max(Op op, const Expr* a, const Expr* b) {
     if (d && is_non_negative(*d)) return is_min ? a : b;
     if (e && is_non_negative(*e)) return is_min ? b : a;
   }
-  if (a->is_const() || (!b->is_const() && b->id < a->id)) std::swap(a, b);
+  if (a->is_const() || (!b->is_const() && ir::compare(b, a) < 0)) std::swap(a, b);
   if (b->is_const() && a->op == op && a->args[1]->is_const())
     return ctx.binary(op, a->args[0], ctx.binary(op, a->args[1], b));
   if (a->op == op && (a->args[0] == b || a->args[1] == b)) return a;

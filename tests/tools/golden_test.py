@@ -3,7 +3,7 @@ import random
 import struct
 import zipfile
 
-from onnx_file import model, node, port, tensor
+from onnx_file import data, model, node, number, port, tensor
 from tool_test import main
 
 
@@ -106,6 +106,37 @@ def what_is_measured_is_what_a_build_rounds(t):
         assert 0 < error and abs(found / error - 1) < 0.02, (precision, error, found)
 
 
+def what_rounding_costs_is_told_in_words_where_no_drawn_input_shows_it(t):
+    """A softmax whose first class is far ahead for any input is 1 and zeros, whatever is rounded; with an even bias it is not."""
+    weights = tensor("w", "f32", [16, 32], struct.pack("<512f", *(0.37 * (k % 11) - 1.3 for k in range(512))))
+    nodes = [node("MatMul", ["x", "w"], ["h"]), node("Add", ["h", "b"], ["scores"]), node("Softmax", ["scores"], ["y"], axis=-1)]
+    for first in 1e6, 0:
+        bias = tensor("b", "f32", [32], struct.pack("<32f", first, *([0] * 31)))
+        (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", ["n", 16])], [port("y", "f32", ["n", 32])], [weights, bias]))
+        done, found = build(t, "-f", "--precision", "bf16").stdout, t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--target", "portable", "--precision", "bf16")["precision"]
+        if first:
+            assert "precision bf16: what it costs main is not known: its answers to drawn inputs are saturated" in done and "off by" not in done, done
+            assert found["error"] is None and "saturated" in found["not_measured"][0]["reason"], found
+        else:
+            assert "precision bf16: 'y' of main is off by" in done and 1e-4 < found["error"] < 1e-1 and "not_measured" not in found, (done, found)
+
+
+def what_rounding_costs_programs_with_control_flow_is_read_off_their_runs(t):
+    weights = tensor("w", "f32", [16, 32], struct.pack("<512f", *(0.37 * (k % 11) - 1.3 for k in range(512))))
+    bodies = [data(5, data(1, name) + data(6, data(1, node("MatMul", ["x", w], [w + "y"])) + data(2, name) + data(12, port(w + "y", "f32", ["n", 32]))) + number(20, 5))
+              for name, w in (("then_branch", "w"), ("else_branch", "v"))]
+    nodes = [node("ReduceSum", ["x"], ["s"], keepdims=0), node("Greater", ["s", "zero"], ["c"]), node("If", ["c"], ["y"]) + b"".join(bodies)]
+    others = [tensor("v", "f32", [16, 32], struct.pack("<512f", *(0.11 * (k % 13) - 0.6 for k in range(512)))), tensor("zero", "f32", [], struct.pack("<f", 0))]
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", ["n", 16])], [port("y", "f32", ["n", 32])], [weights, *others]))
+    done = build(t, "--precision", "bf16").stdout
+    assert "precision bf16: main is off by 0." in done and "where its vectors ran here, which has control flow" in done, done
+    found = t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--target", "portable", "--precision", "bf16")["precision"]
+    error, told = t.json("mlrun", "selftest", "m.mlc")["variants"][0]["max_rel"], found["not_measured"][0]
+    assert found["error"] is None and told["program"] == "main" and 0 < told["error"] < 1e-2 and abs(told["error"] / error - 1) < 1e-6, (found, error)
+    done = build(t, "-f", "--precision", "bf16", "--no-selftest").stdout
+    assert "precision bf16: what it costs main is not known: it has control flow, and was run by nothing that rounds" in done, done
+
+
 def products_in_bf16_that_lose_the_answer_are_refused(t):
     # (x*w)*u, where the second product takes the digits away that the first one has in all columns.
     weights = [tensor("w", "f32", [16, 32], struct.pack("<512f", *(200 + 0.37 * (k * 7 % 11) for k in range(512)))),
@@ -185,6 +216,7 @@ def the_interface_says_which_values_an_input_takes(t):
     assert ids["values"] == [0, 3], ids
 
 
-main([the_users_own_vectors_are_in_the_file, products_in_16_bits_are_asked_for_and_their_tolerance_is_recorded, products_in_tf32_are_for_tensor_cores, what_f16_cannot_hold_stays_f32_or_is_refused, what_is_measured_is_what_a_build_rounds, products_in_bf16_that_lose_the_answer_are_refused, products_in_bf16_are_measured_where_scores_of_attention_are_no_steps,
+main([the_users_own_vectors_are_in_the_file, products_in_16_bits_are_asked_for_and_their_tolerance_is_recorded, products_in_tf32_are_for_tensor_cores, what_f16_cannot_hold_stays_f32_or_is_refused, what_is_measured_is_what_a_build_rounds,
+      what_rounding_costs_is_told_in_words_where_no_drawn_input_shows_it, what_rounding_costs_programs_with_control_flow_is_read_off_their_runs, products_in_bf16_that_lose_the_answer_are_refused, products_in_bf16_are_measured_where_scores_of_attention_are_no_steps,
       vectors_that_do_not_fit_are_refused, a_build_without_vectors_is_asked_for, what_does_not_show_is_told, places_are_equal_or_wrong,
       the_interface_says_which_values_an_input_takes])

@@ -115,6 +115,13 @@ class Fields:
         return {p for p in self.own[name] - self.seen[name] if p not in section.used and p not in UNSEEN.get(name, {})}
 
 
+def saturated(t):
+    """A softmax that is all of one class, whatever is rounded."""
+    initializers = [onnx_file.tensor("w", "f32", [16, 32], struct.pack("<512f", *(k % 11 / 3 for k in range(512)))), onnx_file.tensor("b", "f32", [32], struct.pack("<32f", 1e6, *([0] * 31)))]
+    nodes = [onnx_file.node("MatMul", ["x", "w"], ["h"]), onnx_file.node("Add", ["h", "b"], ["s"]), onnx_file.node("Softmax", ["s"], ["y"])]
+    (t.dir / "saturated.onnx").write_bytes(onnx_file.model(nodes, [onnx_file.port("x", "f32", ["N", 16])], [onnx_file.port("y", "f32", ["N", 32])], initializers))
+
+
 def wide(t):
     """A model whose weights a build in bf16 keeps in no form of theirs."""
     w = onnx_file.tensor("w", "f32", [600, 300], struct.pack("<f", 1.2345678) * (600 * 300))
@@ -174,6 +181,8 @@ def answers(t, fields):
     wide(t)
     ask("build", "wide.onnx", "-o", "w.mlc", "--target", "portable", "--precision", "bf16", "--no-selftest")
     ask("add", "w.mlc", "--target", "armv8-a", code=3)
+    saturated(t)
+    ask("build", "saturated.onnx", "-o", "saturated.mlc", "--target", "portable", "--precision", "bf16", "--no-selftest")
     ask("upgrade", "l.mlc", "-o", "upgraded.mlc")
     ask("upgrade", "l.mlc", "--no-sign", code=2)
     ask("diff", "d.mlc", "d.mlc")

@@ -56,6 +56,19 @@ def signing_again_with_one_key_replaces_and_with_another_adds(t):
     t.json("mlpack", "verify", path, code=11)
 
 
+def a_container_in_parts_is_signed_into_one_file(t):
+    body = sample(t).read_bytes()
+    (t.dir / "parts").mkdir()
+    for k, piece in enumerate((body[:5000], body[5000:])):
+        (t.dir / "parts" / f"cat.mlc.00{k}").write_bytes(piece)
+    for force in ((), ("--force",)):
+        answer = t.json("mlpack", "sign", "parts", *force, code=2)
+        assert "parts of a container" in answer["message"] and answer["help"].startswith("-o cat.mlc;"), answer
+    assert sorted(f.name for f in (t.dir / "parts").iterdir()) == ["cat.mlc.000", "cat.mlc.001"]
+    t.run("mlpack", "sign", "parts", "-o", "cat.mlc")
+    t.run("mlpack", "verify", "cat.mlc")
+
+
 def output_goes_elsewhere_and_overwrites_no_other_kind_of_file(t):
     path = sample(t)
     body = path.read_bytes()

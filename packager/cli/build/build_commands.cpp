@@ -62,6 +62,42 @@ void report_cache(const compile::BuildReport::Cache& cache, std::ostringstream& 
   else if (cache.found) text << "  cache     " << cache.found << " of " << cache.found + cache.compiled << " kernels were compiled before\n";
 }
 
+// Of a program whose bodies could not be measured: how far its answers were off where they ran in a variant that rounds; 0: in none.
+double error_of_runs(const std::string& program, const std::optional<SelfTestReport>& tested) {
+  double most = 0;
+  if (!tested) return 0;
+  for (const SelfTestReport::Variant& v : tested->variants)
+    if (const auto found = v.errors.find(program); found != v.errors.end()) most = std::max(most, found->second);
+  return most;
+}
+
+// Programs of which it is not known what rounded factors cost, or only from runs.
+void report_unmeasured(const compile::BuildReport& built, const std::optional<SelfTestReport>& tested, passes::Precision precision, std::ostringstream& text, Json& json) {
+  if (built.unmeasured.empty()) return;
+  const std::string type(passes::name_of(precision));
+  if (!built.rounding) json = {{"type", type}, {"program", nullptr}, {"output", nullptr}, {"error", nullptr}};
+  Json list = Json::array();
+  for (const compile::Rounding& r : built.unmeasured) {
+    const bool has_control = r.unknown == compile::Rounding::Unknown::ControlFlow;
+    // Processors compute in f32 in a file of tf32.
+    const double error = has_control && precision != passes::Precision::TF32 ? error_of_runs(r.program, tested) : 0;
+    text << "  precision " << type << ": ";
+    Json entry = {{"program", r.program}, {"error", nullptr}};
+    if (error > 0) {
+      char figure[80];
+      std::snprintf(figure, sizeof figure, " is off by %.2g %% of the largest value of an output", 100 * error);
+      text << r.program << figure << " where its vectors ran here, which has control flow\n";
+      entry["error"] = error;
+    } else {
+      const std::string why = has_control ? "it has control flow, and was run by nothing that rounds" : "its answers to drawn inputs are saturated, whatever is rounded; --golden in.npz measures inputs of yours";
+      text << "what it costs " << r.program << " is not known: " << why << "\n";
+      entry["reason"] = why;
+    }
+    list.push_back(std::move(entry));
+  }
+  json["not_measured"] = std::move(list);
+}
+
 // What rounded factors cost.
 void report_rounding(const compile::Rounding& most, std::string_view precision, std::ostringstream& text, Json& json) {
   json = {{"type", std::string(precision)}, {"program", most.program}, {"output", most.output}, {"error", nullptr}};
@@ -200,6 +236,7 @@ Result<Report> run_build(BuildFlags& flags) {
   if (built->cache) report_cache(*built->cache, text, cache);
   Json precision = nullptr;
   if (built->rounding) report_rounding(*built->rounding, passes::name_of(flags.options.precision), text, precision);
+  report_unmeasured(*built, tested, flags.options.precision, text, precision);
   text << "  tested    " << (tested ? tested->text() : "nothing: --no-selftest") << "\n";
   for (const auto& hidden : built->hidden)
     text << "            of " << hidden.tried << " steps of " << hidden.program << " that were made wrong the vector does not show " << hidden.nodes.size() << ": " << printable(hidden.nodes.front())

@@ -1,5 +1,8 @@
 #include "packager/cli/build/self_test.h"
 
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -21,6 +24,7 @@ Status as_failure(Status s) {
   return s;
 }
 
+// What went well has a fact for each vector: how far its answers were off.
 Status run_vectors(MlcModel* model, const char* variant, const std::vector<std::string>& vectors) {
   auto options = sized<MlcSessionOptions>();
   options.variant = variant;
@@ -29,15 +33,30 @@ Status run_vectors(MlcModel* model, const char* variant, const std::vector<std::
   MlcError* error = nullptr;
   if (const int code = api().session_create(model, &options, &opened, &error); code != MLC_OK) return as_failure(status_of(code, error));
   const SessionHandle session(opened);
+  Status done;
   for (const std::string& vector : vectors) {
     auto result = sized<MlcSelftest>();
     const int code = api().selftest(session.get(), vector.c_str(), &result, &error);
-    if (code == MLC_OK) continue;
+    if (code == MLC_OK) {
+      char error[32];
+      std::snprintf(error, sizeof error, "%.9g", result.max_rel);
+      done.facts.push_back(error);
+      continue;
+    }
     Status failure = status_of(code, error);
     if (code == MLC_SELFTEST) failure.message = result.text;
     return as_failure(std::move(failure));
   }
-  return ok();
+  return done;
+}
+
+std::map<std::string, double> errors_of(const compile::FinishedFile& file, const std::vector<std::string>& vectors, const std::vector<std::string>& facts) {
+  std::map<std::string, double> all;
+  for (const compile::FinishedFile::Vector& vector : file.vectors) {
+    const auto k = static_cast<size_t>(std::find(vectors.begin(), vectors.end(), vector.name) - vectors.begin());
+    if (k < std::min(vectors.size(), facts.size())) all[vector.program] = std::max(all[vector.program], std::strtod(facts[k].c_str(), nullptr));
+  }
+  return all;
 }
 
 // Programs that a variant has code for here.
@@ -151,7 +170,10 @@ Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::f
       if (code_of == CodeOf::Stranger) MLC_RETURN_IF_ERROR(give_up_privileges_for_vectors(vectors.size()));
       return run_vectors(model.get(), v.name, vectors);
     });
-    if (status.ok()) continue;
+    if (status.ok()) {
+      variant.errors = errors_of(file, vectors, status.facts);
+      continue;
+    }
     if (status.code == Code::NoVariant && !variant.device.empty()) {  // the device says that it cannot do this
       variant = {variant.name, 0, "", status.message};
       continue;

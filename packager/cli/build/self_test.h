@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct SelfTestReport {
     size_t vectors = 0;  // that were run
     std::string device;  // that ran them; empty: the processor
     std::string reason;  // why it does not run here; empty: it does
+    std::map<std::string, double> errors;  // by program: how far its answers lay from those expected, relative to the largest value of an output
   };
   size_t vectors = 0;  // of the file
   std::vector<Variant> variants;

@@ -58,19 +58,20 @@ void shorten(std::vector<nest::Tensor>& outputs) {
 }
 
 bool may_jump(const nest::Function& function) {
-  bool sums = false, jumps = false;
+  bool differs = false, jumps = false;  // from target to target, in the last places
   for (const nest::Statement& s : function.body) {
     jumps = jumps || s.proc || s.control;
     if (!s.nest) continue;
     for (const nest::Write& w : s.nest->writes)
       ir::walk(w.value, [&](const ir::Expr* e) {
-        sums = sums || (e->op == ir::Op::Fold && is_float(e->type.dtype));
+        const bool is_function = (e->op >= ir::Op::Exp && e->op <= ir::Op::Erf) || e->op == ir::Op::Pow;
+        differs = differs || (is_float(e->type.dtype) && (e->op == ir::Op::Fold || is_function));
         const bool converts = e->op == ir::Op::SatCast || e->op == ir::Op::Cast;
         jumps = jumps || e->op == ir::Op::Rint || (converts && is_int(e->type.dtype) && is_float(e->args[0]->type.dtype));
         jumps = jumps || (e->op == ir::Op::Load && is_float(e->type.dtype) && !is_float(function.arrays[w.array].dtype));
       });
   }
-  return sums && jumps;
+  return differs && jumps;
 }
 
 bool has_sums(const nest::Function& function) {

@@ -16,10 +16,10 @@ void shorten(std::vector<nest::Tensor>& outputs);
 
 // Whether services of the application take part, in bodies as well.
 bool asks_services(const nest::Function& function);
-// Whether the answer may jump where sums are rounded in another order: floats become integers on the way, places and truths among
+// Whether the answer may jump where sums are rounded in another order or functions otherwise: floats become integers on the way, places and truths among
 // them, or are sorted and counted (by procs, and where sizes are known after the run only).
 bool may_jump(const nest::Function& function);
-// Whether shaking changes anything: it shakes sums of floats in nests, also in those of bodies.
+// Whether there are sums that shaking changes: sums of floats in nests, also in those of bodies.
 bool has_sums(const nest::Function& function);
 // The step of the coarsest floats between 2 and 16 bits that a function computes with, at 1; 0: there are none. Constants of such
 // a type may be rounded anew when normalisations are folded into them, which no order of sums shows.

@@ -511,7 +511,7 @@ class GoldenMaker {
     const double change = std::max(kJitter, coarsest_step_);
     for (const double jitter : {change, -change}) {
       // What drifts and does not jump drifts as far the other way.
-      if (!has_sums_ || (!may_jump_ && jitter < 0)) break;
+      if ((!has_sums_ && !may_jump_) || (!may_jump_ && jitter < 0)) break;
       if (!may_jump_ && coarsest_step_ == 0 && golden.operations > kAlwaysShaken) break;
       if (least_spread(golden) > most) break;
       if (shake(golden, jitter)) continue;

@@ -23,6 +23,27 @@ Status round_factors(ir::Context& ctx, nest::Function& f, passes::Precision prec
   return passes::run(ctx, f, options);
 }
 
+// The least that a figure says: a step of the type, averaged over a million products. Below it something else than rounding decides, as a softmax
+// of one class that is 1 to the last digit.
+double least_figure(passes::Precision precision) {
+  const double step = precision == passes::Precision::BF16 ? 0x1p-9 : 0x1p-12;
+  return step / 1024;
+}
+
+// Whether products of `rounded` are of other factors than those of `oracle`.
+bool rounds(const nest::Function& oracle, const nest::Function& rounded, passes::Precision precision) {
+  const auto count = [&](const nest::Function& f) {
+    size_t found = 0;
+    const auto is_short = [](DType t) { return t == DType::BF16 || t == DType::F16; };
+    for (const nest::Statement& s : f.body)
+      if (s.nest)
+        for (const nest::Write& w : s.nest->writes)
+          ir::walk(w.value, [&](const ir::Expr* e) { found += precision == passes::Precision::TF32 ? e->op == ir::Op::Tf32 : is_short(e->type.dtype); });
+    return found;
+  };
+  return count(rounded) > count(oracle);
+}
+
 // Whether an element that is a number became none.
 bool overflows(const nest::Tensor& answer, const nest::Tensor& rounded) {
   if (!is_recorded(answer) || !is_float(answer.dtype) || answer.shape != rounded.shape) return false;
@@ -40,7 +61,8 @@ Result<std::optional<Rounding>> measure_rounding(ir::Context& ctx, const nest::F
   const bool is_plain = std::all_of(oracle.body.begin(), oracle.body.end(), [](const nest::Statement& s) { return !s.control; });
   for (GoldenVector& vector : golden.vectors)
     if (!is_plain) vector.rounding.assign(vector.outputs.size(), kUnknown);
-  if (golden.vectors.empty() || !is_plain) return std::optional<Rounding>();
+  if (golden.vectors.empty()) return std::optional<Rounding>();
+  if (!is_plain) return std::optional(Rounding{oracle.name, "", 0, Rounding::Unknown::ControlFlow});
   nest::Function rounded = nest::copy_of(oracle);
   MLC_RETURN_IF_ERROR(round_factors(ctx, rounded, precision, values));
   std::optional<Rounding> most;
@@ -60,6 +82,7 @@ Result<std::optional<Rounding>> measure_rounding(ir::Context& ctx, const nest::F
     }
     for (size_t k = 0; k < vector.outputs.size(); ++k) tells |= vector.tells(k);
   }
+  if (most && most->error < least_figure(precision) && rounds(oracle, rounded, precision)) most->unknown = Rounding::Unknown::Saturated;
   if (tells || !most) return most;
   const std::string lost = std::isfinite(most->error) ? compose("is off by {} % of its largest value", std::lround(100 * most->error)) : "has another shape";
   return Status(Code::SelfTest, compose("with factors of {} '{}' {}, more than a golden vector can tell from an error", passes::name_of(precision), most->output, lost))

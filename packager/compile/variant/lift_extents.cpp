@@ -56,9 +56,7 @@ class Lifter {
     const Expr* value = in_plan(e);
     if (!value) return nullptr;
     const ir::Interval range = ir::interval_of(e);
-    // A new symbol in each kernel: operands are ordered by age, and one that an earlier target had made would stand elsewhere.
-    const auto fresh = [&] { return "=" + std::to_string(ctx_.fresh_var({DType::I64, 1})->i); };
-    const ir::Sym* sym = e->op == Op::Sym ? e->sym : ctx_.declare_sym(fresh(), range.lo, range.hi, ir::divisor_of(e));
+    const ir::Sym* sym = e->op == Op::Sym ? e->sym : ctx_.numbered_sym("=", symbol_of_.size(), range.lo, range.hi, ir::divisor_of(e));
     used_.emplace_back(sym, value);
     return symbol_of_[e] = ctx_.sym(sym);
   }

@@ -97,7 +97,7 @@ Ex Expander::known_equal(Ex a, Ex b) const {
   if (a == b) return a;
   const Ex equal = ctx_.binary(ir::Op::Eq, a, b);
   for (const auto& c : function_.checks)
-    if (c.condition == equal) return a->is_const() || (!b->is_const() && a->id < b->id) ? a : b;
+    if (c.condition == equal) return a->is_const() || (!b->is_const() && ir::compare(a, b) < 0) ? a : b;
   return nullptr;
 }
 

@@ -260,6 +260,12 @@ bool factors_of(const Expr* e, DType type, std::vector<Factor>& factors) {
   return factors.size() <= kMostFactors;
 }
 
+// What is added to a variable; null: the value is no such sum.
+const Expr* added_to(const Expr* var, const Expr* value) {
+  if (value->op != Op::Add) return nullptr;
+  return value->args[0] == var ? value->args[1] : value->args[1] == var ? value->args[0] : nullptr;
+}
+
 }  // namespace
 
 bool Evaluator::are_linear(const std::vector<Factor>& factors, Along along) {
@@ -288,8 +294,8 @@ bool Evaluator::sums_products(const Expr* var, const std::vector<loop::StmtPtr>&
   if (!is_new) return known->second;
   for (const loop::StmtPtr& s : body) {
     std::vector<Factor> factors;
-    if (s->kind != loop::StmtKind::Assign || s->value->op != Op::Add || s->value->args[0] != s->var || !sum_in(s->value->type.dtype)) return false;
-    const Expr* product = s->value->args[1];
+    if (s->kind != loop::StmtKind::Assign || !added_to(s->var, s->value) || !sum_in(s->value->type.dtype)) return false;
+    const Expr* product = added_to(s->var, s->value);
     if (product->op != Op::Mul || !factors_of(product, s->value->type.dtype, factors)) return false;
     bool plain = are_linear(factors, {Op::Var, static_cast<uint64_t>(var->i)});
     for (const loop::StmtPtr& other : body) ir::walk(product, [&](const Expr* e) { plain = plain && e != other->var; });
@@ -361,7 +367,7 @@ bool Evaluator::add_products(const Expr* var, int64_t begin, int64_t end, const 
   for (const loop::StmtPtr& s : body) {
     std::vector<Factor> factors;
     const DType type = s->value->type.dtype;
-    factors_of(s->value->args[1], type, factors);
+    factors_of(added_to(s->var, s->value), type, factors);
     const Scalar total = value(s->var);
     const Scalar sum = add_factors(type, factors, {Op::Var, static_cast<uint64_t>(var->i)}, begin, end, total);
     if (fault.failed) return true;

@@ -38,7 +38,7 @@ void Positive::add_read(const Nest& nest, const Function& f) {
         if (sum && sum->coefficients[0]->is_int(1) && sum->rest->is_const()) atom = e;
       });
       if (!atom || there_.contains(atom)) continue;
-      const Expr* p = ctx_.sym(ctx_.declare_sym("positive " + std::to_string(extent->id), 1));
+      const Expr* p = ctx_.sym(ctx_.numbered_sym("positive ", extents_back_.size(), 1, INT64_MAX, 1));
       there_.emplace(atom, ctx_.add(p, ctx_.sub(atom, extent)));
       extents_back_.emplace(p, extent);
     }
@@ -50,8 +50,7 @@ Positive::Positive(ir::Context& ctx, const Nest& nest, const Function* f) : ctx_
   for (const ir::Dim* d : nest.dims)
     for (const Expr* e : unsure_factors(d->extent)) {
       if (there_.contains(e)) continue;
-      // Not by its text, which is cut short where it is long: two extents would be one.
-      const Expr* p = ctx.sym(ctx.declare_sym("positive " + std::to_string(e->id), 1, ir::interval_of(e).hi, std::max<int64_t>(1, ir::divisor_of(e))));
+      const Expr* p = ctx.sym(ctx.numbered_sym("positive ", extents_back_.size(), 1, ir::interval_of(e).hi, std::max<int64_t>(1, ir::divisor_of(e))));
       there_.emplace(e, p);
       extents_back_.emplace(p, e);
     }

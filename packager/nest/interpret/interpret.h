@@ -32,8 +32,8 @@ struct InterpretOptions {
   double* work = nullptr;
   std::unordered_map<const ir::Sym*, int64_t> symbols;  // those that no input shape determines
   HostService host;  // empty: there is no service
-  // Not 0: what statements with a sum of floats write is multiplied by 1 + jitter and 1 - jitter in turn. Tells how far
-  // answers move where sums are rounded in another order.
+  // Not 0: what statements with a sum of floats write is multiplied by 1 + jitter and 1 - jitter in turn, and by a quarter of that what others
+  // write that have a function (exp, tanh, ...). Tells how far answers move where sums are rounded in another order, and functions otherwise.
   double jitter = 0;
   // Called after each statement with the arrays by number; empty bytes where not computed yet.
   std::function<void(size_t statement, const std::vector<Tensor>& arrays)> after_statement;

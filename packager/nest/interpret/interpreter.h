@@ -58,7 +58,7 @@ class Interpreter {
   void put(const Write& w, ir::Scalar v);
   Status scan(const Statement& s);
   Status proc(const Statement& s);
-  void shake(Tensor& t) const;
+  void shake(Tensor& t, double jitter) const;
   static bool change(Tensor& t);  // whether anything is another
 
   // --- controls ---

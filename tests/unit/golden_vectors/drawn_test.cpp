@@ -4,6 +4,7 @@
 #include <set>
 
 #include "packager/compile/golden/golden.h"
+#include "packager/ir/numeric.h"
 #include "packager/nest/interpret/interpret.h"
 #include "tests/unit/expand/support.h"
 
@@ -433,4 +434,23 @@ TEST_CASE("a picture of one colour whose answer is an order of equal scores is l
   REQUIRE(set.vectors.size() == 2);
   CHECK(set.vectors[0].name == "landscape");
   CHECK(set.vectors[0].tells(0));
+}
+
+// tanh is 1 for 20, or a step below it: 127.5 is a tie, and the code is 128 or 127. Sums that are off by a few steps are 20 all the same there.
+TEST_CASE("a tie behind a function that saturates is seen, with and without a sum before it") {
+  for (const char* before : {"%s = ai.onnx.Identity(%x)\n", "%o = ai.onnx.Constant() { value_ints = [1] }\n%s = ai.onnx.ReduceSum(%x, %o) { keepdims = 1 }\n"}) {
+    Expanded x(std::string("graph \"g\" { input %x : f32[N, 1]\n") + before + R"(
+      %t = ai.onnx.Tanh(%s)
+      %k = ai.onnx.Constant() { value_float = 127.5 }
+      %scaled = ai.onnx.Mul(%t, %k)
+      %y = ai.onnx.Round(%scaled)
+      output %y : f32[*]
+    })");
+    Tensor input = Tensor::zeros(DType::F32, {3, 1});
+    ir::store_element(DType::F32, input.bytes.data(), 0, {0, 20});
+    ir::store_element(DType::F32, input.bytes.data(), 2, {0, 0.25});
+    const auto set = golden_of(x, {.given = {{"in.npz", {{"x", input}}}}});
+    REQUIRE_MESSAGE(set.vectors.size() == 1, set.missing);
+    CHECK(set.vectors[0].spread_of(0) == doctest::Approx(1.0 / 128));
+  }
 }
