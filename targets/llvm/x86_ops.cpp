@@ -75,7 +75,8 @@ llvm::Value* KernelEmitter::x86_scaled(Value* a, Value* b) {
   if (!has_feature(*can_.target, "x86.avx512f") || (lanes < 16 && !has_feature(*can_.target, "x86.avx512vl"))) return nullptr;
   Value *p = nullptr, *t = nullptr, *c = nullptr, *log2e = nullptr, *low = nullptr, *whole = nullptr;
   const auto power = m_BitCast(m_Add(m_Shl(m_BitCast(m_Value(t)), m_SpecificInt(23)), m_SpecificInt(1065353216)));
-  if (!match(a, m_FMul(m_Value(p), power)) || !match(b, m_Select(m_Value(low), m_SpecificFP(0x1p-64), m_SpecificFP(0x1p64)))) return nullptr;
+  if (match(a, m_Select(m_Value(), m_Value(), m_Value()))) std::swap(a, b);  // factors come in any order
+  if (!match(a, m_c_FMul(m_Value(p), power)) || !match(b, m_Select(m_Value(low), m_SpecificFP(0x1p-64), m_SpecificFP(0x1p64)))) return nullptr;
   if (!match(t, m_Intrinsic<fma>(m_Value(c), m_Value(log2e), m_Value(whole)))) return nullptr;
   if (!match(whole, m_Select(m_Specific(low), m_SpecificFP(kBelow), m_SpecificFP(kAbove)))) return nullptr;
   Value* n = nullptr;

@@ -16,7 +16,7 @@
 //
 // f32 is three products of tf32: a = high + low, high the bits that tf32 has, low exact in f32 and cut by the instruction. The smallest
 // products are added first. Factors that the nest rounds to tf32 (ir::Op::Tf32, mlpack build --precision tf32) have no low part: they are
-// rounded on their way to shared memory, once for a block, and multiplied once. Tensor cores cut sums instead of rounding them: those of
+// rounded on their way to shared memory, once for a block, or behind it where they are copied beside the lanes, and multiplied once. Tensor cores cut sums instead of rounding them: those of
 // a piece begin at zero and are added to all others by an addition of f32, so that the error does not grow with the depth.
 //
 // Chunks that memory takes as they lie in the array are copied beside the lane (loop::StmtKind::Copy), so many pieces ahead as there is room for beside the
@@ -55,6 +55,9 @@ bool lies_along_depth(ir::Context& ctx, const DeviceProduct& p, const DeviceProd
   return linear && linear->coefficients[0]->is_int(1);
 }
 
+// A load that is rounded to tf32.
+bool is_rounded_load(const nest::Operand& o) { return o.factor->op == Op::Tf32 && o.factor->args[0] == o.load; }
+
 // MmaStage::chunks_of, of chunks of so many values.
 const Expr* chunks_of_depth(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t values) {
   const nest::Operand& o = side.factor;
@@ -72,7 +75,7 @@ int64_t bytes_copied(const DeviceProduct::Side& side, const CodeSide& codes, con
 }
 int64_t bytes_copied(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, bool is_chunk) {
   const nest::Operand& o = side.factor;
-  if (o.factor != o.load) return 0;
+  if (o.factor != o.load && !is_rounded_load(o)) return 0;
   if (is_chunk) return kChunkBytes;
   // A cell where it is all of a load, whose place moves evenly along the depth, and whether it counts is the row's alone.
   const Expr* leaf[] = {ctx.dim(p.depth.back())};
@@ -413,7 +416,14 @@ class ProductMma final : public MmaStage {
   // The chunk of this lane in the row `row` of its warp's.
   const Expr* chunk_at(const Part& part, const Expr* buffer, int64_t row) {
     const Expr* place = ctx_.add(ctx_.add(part.place, buffer), number(row * kRowChunks));
-    return k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, kCellsOfChunk}, ctx_.mul(place, number(kCellsOfChunk))));
+    const Expr* chunk = k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, kCellsOfChunk}, ctx_.mul(place, number(kCellsOfChunk))));
+    if (part.copied == 0 || !is_rounded_load(part.side->factor)) return chunk;
+    std::vector<const Expr*> cells;
+    for (unsigned c = 0; c < kCellsOfChunk; ++c) {
+      const Expr* rounded = ctx_.unary(Op::Tf32, ctx_.convert(Op::Bitcast, {DType::F32, 1}, of(chunk, c)));
+      cells.push_back(ctx_.convert(Op::Bitcast, {DType::U32, 1}, rounded));
+    }
+    return k_.b.let(loop::widen(ctx_, std::move(cells)));
   }
 
   // All sums of this lane, of the piece in `buffer`.

@@ -1,5 +1,5 @@
-// Arrays that a concatenation copies, though others read them as well, are the part of its result that they are copied to: whoever writes
-// them writes there, whoever reads them reads there, and nothing is copied. (Single readers are fused with what they read before.)
+// Arrays that a concatenation copies, though others read them as well, are the part of its result that they are copied to: statements write
+// them there and read them there, and nothing is copied. (A concatenation that is their only reader was fused with their writer before.)
 //
 // A part is an array still, for all that reads it: another layout, whose addresses are those of the whole (nest/layout.h). The copy stays in
 // the function, whose meaning does not change, and lowering leaves it out (nest::is_in_place).

@@ -210,8 +210,8 @@ TEST_CASE("on devices weights have to be worth reading; where tensor cores multi
     return net.fn.body.size() > 3;
   };
   CHECK(is_rewritten(56, 64, true));
-  CHECK(is_rewritten(8, 256, false));
-  CHECK_FALSE(is_rewritten(8, 256, true));
+  CHECK(is_rewritten(10, 256, false));
+  CHECK_FALSE(is_rewritten(10, 256, true));
   const auto has = [](bool with_tensor_cores, const std::string& pass) {
     const auto pipeline = passes::for_devices(passes::default_pipeline(), with_tensor_cores);
     return std::find(pipeline.begin(), pipeline.end(), pass) != pipeline.end();
