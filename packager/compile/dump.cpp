@@ -19,7 +19,7 @@ bool DumpOptions::wants_kernels() const {
 std::vector<std::string> dump_words() {
   std::vector<std::string> words(std::begin(kOfKernels), std::end(kOfKernels));
   for (const char* word : {"import", "expand", "passes"}) words.emplace_back(word);
-  for (const auto& pipeline : {passes::default_pipeline(), passes::for_devices(passes::default_pipeline(), false)})
+  for (const auto& pipeline : {passes::default_pipeline(), passes::for_devices(passes::default_pipeline(), false), passes::for_devices(passes::default_pipeline(), true)})
     for (const std::string& pass : pipeline)
       if (std::find(words.begin(), words.end(), pass) == words.end()) words.push_back(pass);
   return words;

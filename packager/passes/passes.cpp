@@ -33,7 +33,8 @@ std::vector<NamedPass> all_passes() {
           {"codes", plain(codes)}, {"pad-codes", plain(pad_codes)}, {"split-dims", plain(split_dims)},
           {"procs", plain(simplify_procs)}, {"split-windows", plain(split_windows)}, {"layout", plain(assign_layouts)}, {"inline-weights", plain(inline_weights)},
           {"winograd", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived); }},
-          {"winograd-on-devices", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived, true); }},
+          {"winograd-on-devices", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived, &targets::kAnyDevice); }},
+          {"winograd-on-tensor-cores", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived, &targets::kTensorDevice); }},
           {"derive-weights", [](ir::Context& ctx, nest::Function& f, const Options& o) { return derive_weights(ctx, f, o.most_derived); }},
           {"widen", [](ir::Context& ctx, nest::Function& f, const Options& o) { return widen(ctx, f, o.most_derived); }},
           {"split-phases", plain(split_phases)}, {"split-folds", plain(split_folds)}, {"group", plain(group)}, {"join-rows", plain(join_rows)}, {"attention", plain(mark_attention)},
@@ -59,7 +60,7 @@ std::string_view name_of(Precision precision) {
 
 std::vector<std::string> for_devices(std::vector<std::string> pipeline, bool with_tensor_cores, Precision precision) {
   const std::pair<std::string_view, std::string_view> kInstead[] = {
-      {"widen", ""}, {"winograd", with_tensor_cores ? "" : "winograd-on-devices"}, {"group", "join-rows"}, {"prologues", "number-prologues"}};
+      {"widen", ""}, {"winograd", with_tensor_cores ? "winograd-on-tensor-cores" : "winograd-on-devices"}, {"group", "join-rows"}, {"prologues", "number-prologues"}};
   for (const auto& [pass, instead] : kInstead) std::replace(pipeline.begin(), pipeline.end(), std::string(pass), std::string(instead));
   if (const auto rows = std::find(pipeline.begin(), pipeline.end(), "join-rows"); rows != pipeline.end()) {
     const std::string values = precision == Precision::BF16 || precision == Precision::F16 ? "values-in-" + std::string(name_of(precision)) : "";

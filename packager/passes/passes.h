@@ -18,7 +18,7 @@
 //   layout          activations channels-last where convolutions want it, weights as panels
 //   inline-weights  weights that are computed from constants in every run go into the products that read them
 //   winograd        a form: 3x3 convolutions with fewer multiplications, where that is faster
-//   winograd-on-devices  the same where it is faster on devices without tensor cores
+//   winograd-on-devices, winograd-on-tensor-cores  the same where it is faster on devices: without tensor cores, and with them, which large batches alone are
 //   derive-weights  what is computed from constants in every run becomes a constant of the opened model
 //   widen           processors: f16 that products convert many times is converted once, or stored in f32
 //   split-phases    sums that a divisibility cuts short (transposed convolutions) become sums over what divides, phase by phase
@@ -53,8 +53,7 @@ std::string_view name_of(Precision precision);  // "tf32"
 
 // Of processors.
 std::vector<std::string> default_pipeline();
-// The same for devices: equal up to where both fuse in their own ways. Weights are stored alike. Where tensor cores multiply, a convolution as it
-// is takes less than the transforms of Winograd's.
+// The same for devices: equal up to where both fuse in their own ways. Weights are stored alike.
 std::vector<std::string> for_devices(std::vector<std::string> pipeline, bool with_tensor_cores, Precision precision = Precision::F32);
 // Products of two values of the run whose factors are rounded beside those of weights: none; on devices, with their own pass; all (bf16 of processors).
 enum class RoundedValues : uint8_t { None, Devices, All };

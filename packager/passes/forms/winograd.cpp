@@ -28,7 +28,7 @@ constexpr Rates rates_of(const targets::ProcessorRow& m) {
 }
 // In cycles. All of a layer is in the cache of a device, and its kernels wait for memory once.
 constexpr Rates rates_of(const targets::DeviceRow& m) {
-  return {kOperationsOfFma * m.multiprocessors * m.fmas_per_cycle, m.cache_bytes_per_cycle, m.cache_bytes_per_cycle, m.memory_bytes_per_cycle, m.memory_bytes_per_cycle, 1e300, 1e300,
+  return {kOperationsOfFma * m.multiprocessors * m.fmas_per_cycle * m.mma_times, m.cache_bytes_per_cycle, m.cache_bytes_per_cycle, m.memory_bytes_per_cycle, m.memory_bytes_per_cycle, 1e300, 1e300,
           m.launch_cycles + m.latency_cycles};
 }
 constexpr int64_t kLeastChannels = 16;                       // fewer fill no panel
@@ -137,8 +137,8 @@ bool winograd_at_points(ir::Context& ctx, nest::Function& f, size_t statement, i
   return true;
 }
 
-Status winograd(ir::Context& ctx, nest::Function& f, uint64_t most_derived, bool on_devices) {
-  const Rates rates = on_devices ? rates_of(targets::kAnyDevice) : rates_of(targets::kAnyProcessor);
+Status winograd(ir::Context& ctx, nest::Function& f, uint64_t most_derived, const targets::DeviceRow* device) {
+  const Rates rates = device ? rates_of(*device) : rates_of(targets::kAnyProcessor);
   most_derived -= std::min(most_derived, derived_bytes(ctx, f));
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < f.body.size(); ++i) {

@@ -14,13 +14,14 @@
 
 #include "base/status.h"
 #include "packager/nest/nest.h"
+#include "targets/machines.h"
 
 namespace mlc::passes {
 
 // Rewrites the convolutions of `f` that gain by it: f32, weights constant, dilation 1, one group; channels
 // innermost in memory (so layouts are assigned before). Their weights U are arrays of kind Derived, of at most
-// `most_derived` bytes together: those that save most time per byte come first. `on_devices`: gain on a device whose lanes multiply.
-Status winograd(ir::Context& ctx, nest::Function& f, uint64_t most_derived, bool on_devices = false);
+// `most_derived` bytes together: those that save most time per byte come first. `device`: that gain there; null: on a processor.
+Status winograd(ir::Context& ctx, nest::Function& f, uint64_t most_derived, const targets::DeviceRow* device = nullptr);
 
 // Rewrites one statement with tiles of 4, 6 or 8 points along each axis whatever that costs; false: it is no such convolution.
 bool winograd_at_points(ir::Context& ctx, nest::Function& f, size_t statement, int64_t points);

@@ -202,22 +202,24 @@ TEST_CASE("layers that gain are rewritten, within the memory that derived consta
   CHECK(statements(4, 64, UINT64_MAX) == 3);         // too few tiles for so many weights
 }
 
-TEST_CASE("on devices weights have to be worth reading; where tensor cores multiply no convolution is rewritten") {
-  const auto is_rewritten = [](int64_t side, int64_t channels, bool on_devices) {
+TEST_CASE("on devices weights have to be worth reading; where tensor cores multiply only large batches are worth more launches") {
+  const auto is_rewritten = [](int64_t side, int64_t channels, const targets::DeviceRow* device, int64_t batch = 1) {
     Net net;
-    net.build({net.k(1), net.k(side), net.k(side), channels, channels, 1}, 1);
-    REQUIRE(passes::winograd(net.ctx, net.fn, UINT64_MAX, on_devices).ok());
+    net.build({net.k(batch), net.k(side), net.k(side), channels, channels, 1}, 1);
+    REQUIRE(passes::winograd(net.ctx, net.fn, UINT64_MAX, device).ok());
     return net.fn.body.size() > 3;
   };
-  CHECK(is_rewritten(56, 64, true));
-  CHECK(is_rewritten(10, 256, false));
-  CHECK_FALSE(is_rewritten(10, 256, true));
+  CHECK(is_rewritten(56, 64, &targets::kAnyDevice));
+  CHECK(is_rewritten(10, 256, nullptr));
+  CHECK_FALSE(is_rewritten(10, 256, &targets::kAnyDevice));
+  CHECK_FALSE(is_rewritten(56, 64, &targets::kTensorDevice));
+  CHECK(is_rewritten(56, 64, &targets::kTensorDevice, 32));
   const auto has = [](bool with_tensor_cores, const std::string& pass) {
     const auto pipeline = passes::for_devices(passes::default_pipeline(), with_tensor_cores);
     return std::find(pipeline.begin(), pipeline.end(), pass) != pipeline.end();
   };
-  CHECK(has(false, "winograd-on-devices"));
-  for (const char* pass : {"winograd", "winograd-on-devices"}) CHECK_FALSE(has(true, pass));
+  CHECK((has(false, "winograd-on-devices") && has(true, "winograd-on-tensor-cores")));
+  CHECK_FALSE((has(false, "winograd") || has(true, "winograd") || has(true, "winograd-on-devices")));
 }
 
 TEST_CASE("derived constants go to a segment of their own, the same ones once") {
