@@ -4,8 +4,8 @@
 // A part is an array still, for all that reads it: another layout, whose addresses are those of the whole (nest/layout.h). The copy stays in
 // the function, whose meaning does not change, and lowering leaves it out (nest::is_in_place).
 //
-// That is legal where both are stored alike but for their extents, all of the part is copied to one place of the whole, and each element
-// of the whole has one writer, as everywhere; the memory of both lives as long as either.
+// That is legal where both are stored alike but for their extents, all of the part is copied to one place of the whole, and nothing else is
+// ever written there: no push (a scatter begins with a copy), no block of a proc, no fill below it. The memory of both lives as long as either.
 #include <algorithm>
 
 #include "packager/nest/copy.h"
@@ -44,7 +44,7 @@ class InPlace {
       std::vector<const Copy*> all;
       for (const Copy& other : copies)
         if (other.part == first.part && other.whole == first.whole && other.at == first.at) all.push_back(&other);
-      if (!is_all_copied(all)) continue;
+      if (!is_all_copied(all) || !is_only_writer(all)) continue;
       place(first);
       placed.emplace_back(first.part, first.whole);
     }
@@ -155,6 +155,27 @@ class InPlace {
       end = std::max(end, to);
     }
     return part.shape[*axis]->is_int(end);
+  }
+
+  // Whether whatever else is written to the whole lies beside the part, along some axis.
+  bool is_only_writer(const std::vector<const Copy*>& copies) const {
+    const Copy& c = *copies[0];
+    const Array& part = f_.arrays[c.part];
+    const auto is_beside = [&](const nest::Write& w) {
+      for (size_t k = 0; k < c.at.size(); ++k) {
+        const Expr* from_begin = ctx_.sub(w.index[k], c.at[k]);
+        if (ir::interval_of(from_begin).hi < 0 || ir::interval_of(ctx_.sub(from_begin, part.shape[k])).lo >= 0) return true;
+      }
+      return false;
+    };
+    for (const size_t s : uses_.writers[c.whole]) {
+      if (std::any_of(copies.begin(), copies.end(), [&](const Copy* own) { return own->statement == s; })) continue;
+      const nest::Nest* nest = f_.body[s].nest.get();
+      if (!nest || nest->scan_dim) return false;
+      for (const nest::Write& w : nest->writes)
+        if (w.array == c.whole && (w.push || !is_beside(w))) return false;
+    }
+    return true;
   }
 
   void place(const Copy& c) {

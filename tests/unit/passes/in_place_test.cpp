@@ -118,6 +118,22 @@ TEST_CASE_FIXTURE(Concat, "what would be laid out worse, is not copied whole or 
   for (const uint32_t a : {odd, half, shared}) CHECK_FALSE(is_part(a));
 }
 
+TEST_CASE_FIXTURE(Concat, "what something else is written to later is copied: scatters, and fills below") {
+  const uint32_t one = map("one", x, 16), all = wide("all", 16);
+  const Dim *a = dim("a", kRows), *b = dim("b", 8), *c = dim("b", 16);
+  SUBCASE("a scatter, which begins with a copy") {
+    copy(one, 0, 16, all, 0);
+    nest("scatter", {a, b}, {{all, {d(a), ctx.mul(d(b), k(2))}, r(7), true, Join::Last}});
+  }
+  SUBCASE("other elements of the same place") {
+    nest("fill", {a, c}, {{all, {d(a), d(c)}, r(0)}});
+    copy(one, 0, 16, all, 0);
+  }
+  result({all, one});
+  place();
+  CHECK_FALSE(is_part(one));
+}
+
 TEST_CASE_FIXTURE(Concat, "what parts of a function have in common stays an array of its own, and near copies are one part") {
   const uint32_t one = map("one", x, 16), two = map("two", one, 16), all = wide("all", 32);
   copy(one, 0, 16, all, 0), copy(two, 0, 16, all, 16);
