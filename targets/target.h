@@ -47,6 +47,7 @@ struct Target {
   unsigned access_bytes = 0;  // most that a lane reads or writes at once, where it is aligned; 0: one element
   bool has_mma = false;      // loop::StmtKind::Mma is an instruction, of f32 (as tf32), f16, bf16 and codes of 8 bits alike
   bool copies_aside = false;  // loop::StmtKind::Copy is an instruction
+  uint32_t most_cluster_blocks = 0;  // blocks that may be a cluster (loop::StmtKind::Peer); 0: there are no clusters
   // Of one launch: its buffers, one for scalars where there are more than `pushed_scalars`, one for faults where there may be some.
   // 0: as many as there are.
   unsigned most_bindings = 0, pushed_scalars = 0;

@@ -9,7 +9,8 @@ WARP, RECORDED, MOST = 32, 400, 4_000_000  # lanes; accesses of a lane whose add
 # Slots of an instruction of PTX where it is not one; the first that fits. By SASS of sm_90 (ptxas 13.0).
 SLOTS = [(r"mov|ld\.param|cvt\.[us]64\.[us]32|cvt\.u32\.[us](64|16)|bra\.uni|ret", 0), (r"(div|sqrt|rcp)\.rn\.f32", 9), (r"(div|rem)\.[us]", 30),
          (r"mul\.lo\.[us]64", 4), (r"mad\.lo\.[us]64", 4), (r"cvt\.rn\.b?f16", 2), (r"(div|sqrt|rcp)\.rn\.f64", 40),
-         (r"(add|sub|and|or|xor|not|shl|shr|min|max|selp|setp)\S*64", 2), (r"bar\.", 2)]
+         (r"(add|sub|and|or|xor|not|shl|shr|min|max|selp|setp)\S*64", 2), (r"bar\.|barrier\.cluster", 2)]
+BARRIERS_OF_CLUSTER = 5  # a barrier of a cluster takes as long as so many of a block: about 200 cycles, by public microbenchmarks of Hopper
 LATENCY = 350  # slots between a load and its number, where the caller does not say it
 UNROLLED, SHORT = 4, 120  # turns of a short loop whose loads ptxas brings together, unless the text forbids it; instructions of such a loop
 
@@ -121,7 +122,7 @@ def signed(text, bits):
 
 COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
 PLAIN = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "mad": "{} * {} + {}", "and": "{} & {}", "or": "{} | {}", "xor": "{} ^ {}",
-         "neg": "-({})", "mov": "{}", "cvt": "{}",
+         "neg": "-({})", "mov": "{}", "cvt": "{}", "mapa": "{}",
          "min": "min({}, {})", "max": "max({}, {})", "not": "~({})",
          "shl": "{} << min({}, 64)", "shr": "{} >> min({}, 64)", "div": "int({0} / ({1} or 1))", "rem": "({0} - int({0} / ({1} or 1)) * {1})"}
 
@@ -176,7 +177,7 @@ def translate(kernel, number, recording):
                 for place, (base, _, offset), needed in ((at, source, f"if {counts}: "), (at + 0.5, to, "")):
                     lines.append(f"{needed}S.append(({number}, {place}, ({value(base)} + {offset or 0}) & {(1 << 64) - 1}))")
         elif kind in ("ld", "st", "atom", "red"):
-            if recording and i.name.split(".")[1] in ("global", "shared"):
+            if recording and i.name.split(".")[1] in ("global", "shared", "shared::cluster"):
                 base, _, offset = next(o for o in i.operands if o[0] == "[")[1:-1].partition("+")
                 lines.append(f"{before}S.append(({number}, {at}, ({value(base)} + {offset or 0}) & {(1 << 64) - 1}))")
             if kind != "st":
@@ -269,7 +270,7 @@ def count(kernel, scalars, tiles, lanes, slots_of_loop=None, latency=LATENCY):
         for at, i in enumerate(block):
             if product_of(i.name):
                 out.products[product_of(i.name)] += times
-            out.barriers += times * i.name.startswith("bar")
+            out.barriers += times * (BARRIERS_OF_CLUSTER if i.name.startswith("barrier.cluster.wait") else i.name.startswith("bar."))
             if i.name.startswith(("ld.global", "st.global", "ld.shared", "st.shared", "cp.async.c")) and i.operands:
                 for place in (at, at + 0.5) if i.name.startswith("cp") else (at,):
                     cycles, sectors = costs.get((k, place), (1, 0))
@@ -301,7 +302,7 @@ def through(block, latency, pending, age, groups, is_open):
             if any(g >= 0 for g in done):
                 wait(min(g for g in done if g >= 0))
         is_open = is_open or i.name.startswith("cp.async.c") and bool(i.operands)
-        loads = i.name.startswith("ld.global")
+        loads = i.name.startswith(("ld.global", "ld.shared::cluster"))  # memory of another block is as far as the L2
         written = re.findall(r"%\w+", i.operands[0]) if i.operands and not i.name.startswith(("st", "bra", "bar", "cp")) else []
         used = re.findall(r"%\w+", " ".join(i.operands if not written else i.operands[1:]))
         level = max((depth.get(r, 0) for r in used), default=0)

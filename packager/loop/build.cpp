@@ -62,6 +62,14 @@ void Builder::copy(uint32_t array, const Expr* index, const Expr* from, int64_t 
 void Builder::close_copies() { append(StmtKind::CloseCopies); }
 void Builder::wait_copies(int64_t groups) { append(StmtKind::WaitCopies).step = groups; }
 
+const Expr* Builder::peer(const Expr* value, int64_t block) {
+  Stmt& s = append(StmtKind::Peer);
+  s.var = ctx_.fresh_var(value->type);
+  s.value = value;
+  s.step = block;
+  return s.var;
+}
+
 const Expr* Builder::fold_lanes(Op combine, const Expr* value, int64_t lanes) {
   Stmt& s = append(StmtKind::FoldLanes);
   s.var = ctx_.fresh_var(value->type);

@@ -26,6 +26,8 @@ enum class StmtKind : uint8_t {
   Store,   // array[index] = value, only where cond (a mask) holds if there is one
   Fault,   // if cond (any lane of it): the kernel returns `fault` at once, or 0 if `fault` is 0
   Barrier,  // device kernels: no lane of the block goes on before all have come here; what they stored is there for all of them
+  ClusterBarrier, // device kernels whose blocks are in clusters: the same of all lanes of the cluster
+  Peer,      // device kernels whose blocks are in clusters: var = `value`, a load of what lanes share, as block `step` of the cluster has it: see below
   FoldLanes, // device kernels: var = `value` of `step` lanes side by side (1: of all), combined by `combine`, neighbours first: 2k and 2k + 1, then
              // pairs of these, and so on. So all of them have the same bits, whatever the device. All lanes come here or none; it is no Barrier
   Mma,       // device kernels: var = `value` + a*b of a tile by 32 lanes side by side, each of which has some of it: see below
@@ -55,6 +57,9 @@ enum class ForKind : uint8_t {
 // place is in range where cond holds. The bytes are there for the lane itself behind a WaitCopies that waits for their group, for other lanes behind a Barrier
 // after that. Until then what lies there is undefined, and no lane may read it or write there. A lane waits for all of its copies before it ends.
 
+// Peer. Blocks of a cluster run at once, and each reads what the others have in an array that lanes share, of elements of 32 bits. What lies there was stored before a
+// ClusterBarrier, and the block that has it neither writes there nor ends before the next one.
+
 // Tiles. A kernel has four tiles of 16 x 16 sums, which keep them from one of these statements to the next; no other one sees them. Factors are codes
 // of 8 bits, whose sums are i32, or both bf16, whose sums are f32.
 enum class TileOp : uint8_t {
@@ -72,14 +77,14 @@ using StmtPtr = std::unique_ptr<Stmt>;
 struct Stmt {
   StmtKind kind = StmtKind::For;
   ForKind for_kind = ForKind::Serial;
-  const ir::Expr* var = nullptr;       // For, Let, Local, Assign, FoldLanes, Mma: an Op::Var
+  const ir::Expr* var = nullptr;       // For, Let, Local, Assign, FoldLanes, Mma, Peer: an Op::Var
   const ir::Expr* begin = nullptr;
   const ir::Expr* end = nullptr;
   bool rolled = false;                 // For: it is unrolled as far as is good; an assembler that unrolls loops leaves it as it is
-  int64_t step = 1;                    // For; FoldLanes: lanes that fold together, a power of two that divides those of the block; 1: all. Tiles, Copy: bytes. WaitCopies: groups
+  int64_t step = 1;                    // For; FoldLanes: lanes that fold together, a power of two that divides those of the block; 1: all. Tiles, Copy: bytes. WaitCopies: groups. Peer: number of a block
   const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null; Copy: Bool, or null; Fault: Bool lanes
   const ir::Expr* bound = nullptr;     // While
-  const ir::Expr* value = nullptr;     // Let, Local, Assign, Store, FoldLanes, Mma; Copy: a load of one element without a mask
+  const ir::Expr* value = nullptr;     // Let, Local, Assign, Store, FoldLanes, Mma; Copy: a load of one element without a mask; Peer: one without a mask
   ir::Op combine = ir::Op::Add;        // FoldLanes: Add, Mul, Min, Max; And, Or of Bool
   DType factors = DType::None;         // Mma: F32, F16 or BF16 of both; I8 or U8 of a
   DType b_factors = DType::None;       // Mma of codes: I8 or U8 of b; else None
@@ -146,6 +151,7 @@ struct Cut {
 };
 
 constexpr uint32_t kMaxBlockLanes = 1024;
+constexpr uint32_t kMaxClusterBlocks = 8;  // what every device with clusters runs at once
 constexpr bool may_copy(int64_t bytes) { return bytes == 4 || bytes == 16; }  // by a Copy
 constexpr uint32_t kMmaLanes = 32;  // that do one Mma together
 
@@ -163,6 +169,8 @@ struct Kernel {
   // in it nothing but a loop of kind Lanes from 0 to this. Lanes run in any order; what one stores another may read behind a
   // Barrier only. Barriers, FoldLanes and Mma stand where all lanes come or none does. There are no cuts, and vectors have at most four elements.
   uint32_t lanes = 0;
+  // Devices: so many blocks side by side, from a multiple of it on, are a cluster; `tiles` is a multiple of it, and all of a cluster run or none does.
+  uint32_t cluster = 1;
   Hoisting hoisting = Hoisting::All;
   std::string schedule;                 // what it was built from, as text (packager/schedule); of a group, one per nest
   const ir::Expr* tiles = nullptr;      // number of tiles apart from cuts: an extent over `scalars` (evaluated by the plan)

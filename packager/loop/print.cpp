@@ -17,7 +17,7 @@ namespace {
 class Printer {
  public:
   std::string run(const Kernel& k) {
-    out_ = "kernel " + quoted(k.name) + " tiles " + expr(k.tiles) + (k.lanes ? " block " + std::to_string(k.lanes) : "") + " range " + var(k.tile_begin) + " " +
+    out_ = "kernel " + quoted(k.name) + " tiles " + expr(k.tiles) + (k.lanes ? " block " + std::to_string(k.lanes) : "") + (k.cluster > 1 ? " cluster " + std::to_string(k.cluster) : "") + " range " + var(k.tile_begin) + " " +
            var(k.tile_end) + " {\n";
     for (const Param& p : k.params) {
       out_ += "  param " + quoted(p.name) + " " + std::string(name_of(p.dtype)) + (p.written ? " out" : "");
@@ -206,6 +206,11 @@ class Printer {
         break;
       }
       case StmtKind::Barrier: out_ += "barrier"; break;
+      case StmtKind::ClusterBarrier: out_ += "cluster barrier"; break;
+      case StmtKind::Peer:
+        begin_statement({s.value});
+        out_ += "peer " + var(s.var) + suffix(s.var->type) + " = " + expr(s.value) + " of " + std::to_string(s.step);
+        break;
       case StmtKind::Copy:
         begin_statement({s.index[0], s.value, s.cond});
         out_ += "copy " + std::to_string(s.step) + " to " + std::to_string(s.array) + " [" + expr(s.index[0]);

@@ -235,9 +235,12 @@ class Verifier {
         MLC_RETURN_IF_ERROR(expr(s.value, false));
         return s.cond ? typed(s.cond, {DType::Bool, lanes}, "mask of a store") : ok();
       }
-      case StmtKind::Barrier: case StmtKind::CloseCopies: return ok();
+      case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::CloseCopies: return ok();
       case StmtKind::WaitCopies: return s.step < 0 ? bad("a wait for fewer groups of copies than none") : ok();
       case StmtKind::Copy: return copy(s);
+      case StmtKind::Peer:
+        MLC_RETURN_IF_ERROR(peer(s));
+        return open(s.var, opened);
       case StmtKind::Prefetch:
         if (s.array >= k_.params.size() + k_.locals.size()) return bad("prefetch from an unknown buffer");
         if (s.index.size() != 1) return bad("prefetch needs one index");
@@ -262,6 +265,17 @@ class Verifier {
     MLC_RETURN_IF_ERROR(typed(s.index[0], kIndex, "index of a copy"));
     MLC_RETURN_IF_ERROR(expr(from, false));
     return s.cond ? typed(s.cond, {DType::Bool, 1}, "condition of a copy") : ok();
+  }
+
+  Status peer(const Stmt& s) {
+    const Expr* from = s.value;
+    if (!from || from->op != Op::Load || from->args.size() != 1) return bad("what another block has is no load");
+    const size_t local = from->array - k_.params.size();
+    if (from->array < k_.params.size() || local >= k_.locals.size() || k_.locals[local].space != Space::Shared) return bad("another block has what lanes do not share");
+    if (bits_of(from->type.dtype) != 32) return bad("another block has elements of other than 32 bits");
+    if (s.step < 0 || s.step >= k_.cluster) return bad("block " + std::to_string(s.step) + " of a cluster of " + std::to_string(k_.cluster));
+    if (!s.var) return bad("binding without a variable");
+    return typed(from, s.var->type, "what another block has");
   }
 
   static bool is_code(DType t) { return t == DType::I8 || t == DType::U8; }

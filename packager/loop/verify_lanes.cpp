@@ -56,7 +56,7 @@ class Uniformity {
     for (const StmtPtr& s : block) {
       const bool inside = apart || parts(*s);
       if (s->kind == StmtKind::For && inside) varying_.insert(s->var);
-      if (s->kind == StmtKind::Mma || (s->kind == StmtKind::FoldLanes && (apart || !folds_all(*s)))) varying_.insert(s->var);
+      if (s->kind == StmtKind::Mma || s->kind == StmtKind::Peer || (s->kind == StmtKind::FoldLanes && (apart || !folds_all(*s)))) varying_.insert(s->var);
       const bool binds = s->kind == StmtKind::Let || s->kind == StmtKind::Local || s->kind == StmtKind::Assign;
       if (binds && (apart || differs(s->value))) varying_.insert(s->var);
       mark(s->body, inside);
@@ -69,6 +69,8 @@ class Uniformity {
   const Kernel& k_;
   std::unordered_set<const Expr*> varying_;
 };
+
+bool is_meeting(StmtKind kind) { return kind == StmtKind::Barrier || kind == StmtKind::ClusterBarrier; }
 
 bool is_about_copies(const Stmt& s) { return s.kind == StmtKind::Copy || s.kind == StmtKind::CloseCopies || s.kind == StmtKind::WaitCopies; }
 
@@ -104,7 +106,7 @@ class CopyOrder {
         case StmtKind::Copy: begin(arrays_[s->array]); break;
         case StmtKind::CloseCopies: advance(Stage::Begun, Stage::Closed); break;
         case StmtKind::WaitCopies: wait(); break;
-        case StmtKind::Barrier: publish(); break;
+        case StmtKind::Barrier: case StmtKind::ClusterBarrier: publish(); break;
         case StmtKind::For: case StmtKind::While: loop(*s); break;
         default: block(s->body), block(s->orelse);
       }
@@ -156,6 +158,8 @@ class LanesVerifier {
   Status run() {
     if (k_.lanes == 0) return processor();
     if (k_.lanes > kMaxBlockLanes) return bad("a block of " + std::to_string(k_.lanes) + " lanes");
+    if (k_.cluster < 1 || k_.cluster > kMaxClusterBlocks) return bad("a cluster of " + std::to_string(k_.cluster) + " blocks");
+    if (!k_.tiles || ir::divisor_of(k_.tiles) % k_.cluster != 0) return bad("tiles that are no whole clusters");
     if (!k_.cuts.empty()) return bad("a cut in a kernel for devices");
     MLC_RETURN_IF_ERROR(memories());
     MLC_ASSIGN(const Stmt* lanes, outer_loops());
@@ -173,9 +177,9 @@ class LanesVerifier {
       if (l.space != Space::Scratch) return bad("local array " + l.name + " lies in the memory of a block");
     bool found = false;
     each(k_.body, [&](const Stmt& s) {
-      found |= s.kind == StmtKind::Barrier || s.kind == StmtKind::FoldLanes || s.kind == StmtKind::Mma || is_about_copies(s) || (s.kind == StmtKind::For && s.for_kind == ForKind::Lanes);
+      found |= is_meeting(s.kind) || s.kind == StmtKind::Peer || s.kind == StmtKind::FoldLanes || s.kind == StmtKind::Mma || is_about_copies(s) || (s.kind == StmtKind::For && s.for_kind == ForKind::Lanes);
     });
-    return found ? bad("lanes or a barrier in a kernel for processors") : ok();
+    return found || k_.cluster != 1 ? bad("lanes or a barrier in a kernel for processors") : ok();
   }
 
   Status memories() const {
@@ -236,7 +240,8 @@ class LanesVerifier {
 
   Status barriers(const std::vector<StmtPtr>& block, const Uniformity& uniformity, bool apart) const {
     for (const StmtPtr& s : block) {
-      if (s->kind == StmtKind::Barrier && apart) return bad("a barrier that not all lanes may reach");
+      if (is_meeting(s->kind) && apart) return bad("a barrier that not all lanes may reach");
+      if (s->kind == StmtKind::ClusterBarrier && k_.cluster == 1) return bad("a barrier of a cluster, which there is none of");
       if (s->kind == StmtKind::FoldLanes && apart) return bad("a fold of lanes that not all of them may reach");
       if (s->kind == StmtKind::Mma && apart) return bad("a product of tiles that not all lanes may reach");
       if (s->kind == StmtKind::Mma && k_.lanes % kMmaLanes != 0) return bad("a product of tiles by a block of " + std::to_string(k_.lanes) + " lanes");

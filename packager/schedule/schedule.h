@@ -48,6 +48,7 @@ enum class Bind : uint8_t {
   Lanes,   // vectors of `step` lanes, `count` of them side by side
   Unroll,  // a copy of the code for each value, or for `count` of them; of a map dim inside of lanes: their vectors are written in turns
   Grid,    // devices: spread over the lanes of blocks, each point of all such dims in a lane of its own; neighbours along the last
+  Cluster, // devices: a block for each point, which run at once and add up the sums of a product that they have
 };
 
 // What becomes of the points that are left over.
@@ -132,6 +133,7 @@ struct Space {
     int64_t extent = -1;       // -1: only the run knows
     bool reduces = false;
     bool cut = false, serial = true, rows = false;  // cut: of a device, spread over lanes
+    bool cluster = false;      // its points are the blocks of a cluster, at most that many of a device; the only one of its dims
     bool block = false;        // loops over it in longer steps, around its last one
     unsigned lanes = 0;        // at most, a power of two; 0: none
     bool unroll = false;       // into copies for all values; it has a constant extent

@@ -8,7 +8,7 @@ namespace mlc::schedule {
 namespace {
 
 constexpr std::array<std::string_view, 12> kFamilies = {"product", "thin", "decoded", "window", "map", "transpose", "proc", "tile", "slices", "lines", "fold", "attention"};
-constexpr std::array<std::string_view, 6> kBinds = {"", "cut", "rows", "lanes", "unroll", "grid"};
+constexpr std::array<std::string_view, 7> kBinds = {"", "cut", "rows", "lanes", "unroll", "grid", "cluster"};
 constexpr std::array<std::string_view, 3> kTails = {"mask", "narrow", "one"};
 constexpr std::array<std::string_view, 3> kHoistings = {"all", "innermost", "none"};
 constexpr int64_t kMost = 1ll << 40;

@@ -44,7 +44,7 @@ class Verifier {
   Status order() {
     int stage = 0;
     for (const Loop& l : s_.loops) {
-      const int here = l.reduces ? 2 : l.bind == Bind::Cut || l.bind == Bind::Grid ? 0 : 1;
+      const int here = l.reduces ? 2 : l.bind == Bind::Cut || l.bind == Bind::Grid || l.bind == Bind::Cluster ? 0 : 1;
       if (here < stage) return refused(here == 0 ? "cuts stand outside of all other loops" : "a fold stands inside of all other loops", &l);
       stage = here;
     }
@@ -93,6 +93,9 @@ class Verifier {
       case Bind::Grid:
         if (!d.cut || d.reduces || !space_.block) return refused("it cannot be spread over a grid", &l);
         return l.step != 1 || !last ? refused("a lane has one point", &l) : ok();
+      case Bind::Cluster:
+        if (!d.cluster || d.extent < 2 || d.extent > loop::kMaxClusterBlocks) return refused("its points are no blocks of a cluster", &l);
+        return l.step != 1 || !last ? refused("a block has one point", &l) : ok();
       case Bind::Rows: return !d.rows || !last ? refused("it cannot be rows", &l) : ok();
       case Bind::Lanes:
         if (l.count < 1 || l.count > kMostCopies) return refused("there are not so many vectors", &l);

@@ -50,6 +50,8 @@ class Frame {
   virtual void fault(llvm::IRBuilder<>& b, int32_t code, llvm::BasicBlock* next) = 0;
   // Lanes of a block wait for each other. Null: there are no blocks.
   virtual llvm::Value* barrier(llvm::IRBuilder<>& b) = 0;
+  // So do those of a cluster of blocks. Null: there are none.
+  virtual llvm::Value* cluster_barrier(llvm::IRBuilder<>& b) { return (void)b, nullptr; }
   // The branch back to the head of a loop that shall stay as it is.
   virtual void keep_rolled(llvm::BranchInst& back) = 0;
   // One call does one tile.

@@ -1,6 +1,7 @@
 // A kernel on a device of NVIDIA: a block does one tile, each of its threads one lane of it. Arguments are parameters, in the
 // order that schema/gpu_module.h gives; a fault is one compare-and-swap on the fault buffer, so that the first one stays. Below, what lanes
 // of a block tell each other.
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <bit>
@@ -43,6 +44,11 @@ class GpuFrame final : public Frame {
   }
 
   llvm::Value* barrier(llvm::IRBuilder<>& b) override { return b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); }
+  // Arriving releases what was stored, waiting acquires what others stored.
+  llvm::Value* cluster_barrier(llvm::IRBuilder<>& b) override {
+    b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_arrive_aligned, {}, {});
+    return b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_wait_aligned, {}, {});
+  }
 
   // What Loop has unrolled the assembler of the driver must not unroll again: it costs registers.
   void keep_rolled(llvm::BranchInst& back) override {
@@ -237,6 +243,33 @@ void KernelEmitter::fold_lanes(const loop::Stmt& s) {
   }
   if (!v) return fail("folds over lanes what is no number");
   vars_[s.var->i] = v;
+}
+
+// What another block of the cluster has (loop::StmtKind::Peer). A plain load of the address that `mapa` gives would be one of this block's memory: LLVM has no
+// instruction for others'. Memory is clobbered, so that nothing passes the barriers around it.
+void KernelEmitter::peer(const loop::Stmt& s) {
+  if (!can_.target->most_cluster_blocks) return fail("a cluster of blocks, which this target does not have");
+  const Expr& load = *s.value;
+  if (load.array >= buffers_.size()) return fail("loads from an unknown buffer");
+  Value* index = eval(load.args[0]);
+  if (!index) return;
+  Value* own = element_pointer(load.array, load.type.dtype, index);
+  Value* at = b_.CreatePtrToInt(b_.CreateIntrinsic(llvm::Intrinsic::nvvm_mapa_shared_cluster, {}, {own, b_.getInt32(static_cast<uint32_t>(s.step))}), b_.getInt64Ty());
+  const unsigned lanes = load.type.lanes;
+  const bool is_real = load.type.dtype == DType::F32;
+  llvm::Type* word = is_real ? b_.getFloatTy() : static_cast<llvm::Type*>(b_.getInt32Ty());
+  std::string text = "ld.shared::cluster." + (lanes > 1 ? "v" + std::to_string(lanes) + "." : std::string()) + (is_real ? "f32 " : "u32 "), constraints, words;
+  for (unsigned k = 0; k < lanes; ++k) words += (k ? ", $" : "$") + std::to_string(k), constraints += is_real ? "=f," : "=r,";
+  text += (lanes > 1 ? "{" + words + "}" : words) + ", [$" + std::to_string(lanes) + "];";
+  llvm::Type* type = lanes > 1 ? llvm::StructType::get(context_, std::vector<llvm::Type*>(lanes, word)) : word;
+  llvm::InlineAsm* code = llvm::InlineAsm::get(llvm::FunctionType::get(type, {b_.getInt64Ty()}, false), text, constraints + "l,~{memory}", /*hasSideEffects=*/true);
+  llvm::CallInst* loaded = b_.CreateCall(code, {at});
+  Value* v = loaded;
+  if (lanes > 1) {
+    v = llvm::PoisonValue::get(llvm::FixedVectorType::get(word, lanes));
+    for (unsigned k = 0; k < lanes; ++k) v = b_.CreateInsertElement(v, b_.CreateExtractValue(loaded, k), k);
+  }
+  vars_[s.var->i] = from_memory(v, load.type);
 }
 
 // Copies that go on beside their lane (loop::StmtKind::Copy), and the waits for them. What is zero has a source of no bytes, which is not read: a register

@@ -144,6 +144,10 @@ void KernelEmitter::statement(const Stmt& s) {
     case StmtKind::Barrier:
       if (!frame_.barrier(b_)) fail("a barrier in a kernel for processors");
       return;
+    case StmtKind::ClusterBarrier:
+      if (!frame_.cluster_barrier(b_)) fail("a barrier of a cluster in a kernel for processors");
+      return;
+    case StmtKind::Peer: return peer(s);
     case StmtKind::FoldLanes: return fold_lanes(s);
     case StmtKind::Mma: return mma(s);
     case StmtKind::Tiles: return tiles(s);

@@ -14,7 +14,7 @@ class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) { next(); }
 
-  // Letters, digits and any of "_$.%" in a row, or one other character; empty at the end.
+  // Letters, digits, any of "_$.%" and "::" in a row, or one other character; empty at the end.
   std::string_view token() const { return token_; }
   unsigned line() const { return token_line_; }
   bool at_end() const { return token_.empty(); }
@@ -23,7 +23,7 @@ class Lexer {
     while (pos_ < text_.size() && (text_[pos_] == ' ' || text_[pos_] == '\t' || text_[pos_] == '\n')) line_ += text_[pos_++] == '\n';
     token_line_ = line_;
     const size_t begin = pos_;
-    while (pos_ < text_.size() && is_word(text_[pos_])) ++pos_;
+    while (pos_ < text_.size() && (is_word(text_[pos_]) || (pos_ > begin && text_.substr(pos_, 2) == "::"))) pos_ += is_word(text_[pos_]) ? 1 : 2;
     if (pos_ == begin && pos_ < text_.size()) ++pos_;
     token_ = text_.substr(begin, pos_ - begin);
   }

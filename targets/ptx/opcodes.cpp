@@ -134,6 +134,12 @@ constexpr Row kRows[] = {
     {"cp.async.ca.shared.global", "HGC|HGCc", OpClass::AsyncCopy, 80, 70},
     {"cp.async.commit_group", "", OpClass::AsyncCopy, 80, 70},
     {"cp.async.wait_group", "n", OpClass::AsyncCopy, 80, 70},
+    // Blocks of a cluster: where something of this block lies in the memory of another one, and what is there.
+    {"mapa.shared::cluster.u64", "DSc", OpClass::Cluster, 90, 78},
+    {"ld.shared::cluster.{u32,f32}", "DH", OpClass::Cluster, 90, 78},
+    {"ld.shared::cluster.v2.{u32,f32}", "{DD}H", OpClass::Cluster, 90, 78},
+    {"ld.shared::cluster.v4.{u32,f32}", "{DDDD}H", OpClass::Cluster, 90, 78},
+    {"barrier.cluster.{arrive,wait}.aligned", "", OpClass::Cluster, 90, 78},
     // Control.
     {"bra", "L"},
     {"bra.uni", "L"},

@@ -20,6 +20,7 @@ enum class OpClass : uint8_t {
   NanMinMax = 6,
   TensorCore = 7,
   AsyncCopy = 8,   // from global to shared memory
+  Cluster = 9,     // barriers of several blocks, and loads of each other's shared memory
 };
 
 struct Opcode {

@@ -131,6 +131,9 @@ class BodyParser {
     }
     if (i.op->parts[0] == "shfl" && i.has_guard) return in_.bad("a shuffle under a predicate");
     if (i.op->op_class == OpClass::TensorCore && i.has_guard) return in_.bad("a product of a warp under a predicate");
+    const bool is_of_cluster = i.op->op_class == OpClass::Cluster;
+    if (is_of_cluster && (i.has_guard || entry_.cluster == 1)) return in_.bad("'" + i.op->name + "' in an entry without clusters, or under a predicate");
+    entry_.has_barriers |= is_of_cluster;
     entry_.code.push_back(i);
     return in_.expect(";");
   }
@@ -228,8 +231,19 @@ class Parser {
       if (lanes == 0 || lanes > 1024) return in_.bad("a number of lanes expected");
       e.max_lanes[k] = static_cast<uint32_t>(lanes);
     }
+    MLC_RETURN_IF_ERROR(cluster(e));
     MLC_RETURN_IF_ERROR(BodyParser(in_, e, params, dynamic_).run());
     out_.entries.push_back(std::move(e));
+    return ok();
+  }
+
+  // Blocks along x alone.
+  Status cluster(Entry& e) {
+    if (!in_.accept(".reqnctapercluster")) return ok();
+    MLC_ASSIGN(const uint64_t blocks, in_.number());
+    if (blocks < 2 || blocks > kMaxClusterBlocks) return in_.bad("2 to " + std::to_string(kMaxClusterBlocks) + " blocks of a cluster expected");
+    e.cluster = static_cast<uint32_t>(blocks);
+    for (const std::string_view part : {",", "1", ",", "1"}) MLC_RETURN_IF_ERROR(in_.expect(part));
     return ok();
   }
 

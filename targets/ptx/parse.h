@@ -19,6 +19,7 @@ inline constexpr uint32_t kMaxEntries = 65536;
 inline constexpr uint32_t kMaxParams = 1024;               // of an entry
 inline constexpr uint32_t kMaxRegisters = 1u << 22;        // of an entry
 inline constexpr uint32_t kMaxSharedBytes = 227 * 1024;    // of an entry
+inline constexpr uint32_t kMaxClusterBlocks = 8;
 
 enum class RegClass : uint8_t { Pred, B16, B32, B64, F32, F64 };
 
@@ -49,6 +50,7 @@ struct Entry {
   std::string name;
   std::vector<Param> params;
   std::array<uint32_t, 3> max_lanes{};
+  uint32_t cluster = 1;            // blocks that run at once, side by side along x
   uint32_t num_registers = 0;      // of all classes, numbered in order of declaration
   uint32_t shared_bytes = 0;       // that it states itself, at offset 0 of its block's memory
   bool uses_dynamic_shared = false;

@@ -38,6 +38,13 @@ std::string tidy(std::string_view text) {
   return out;
 }
 
+// LLVM has no word for it: so many blocks are a cluster, whatever the launch says.
+std::string in_clusters(std::string text, uint32_t blocks) {
+  const size_t body = text.find("\n{\n");
+  if (blocks > 1 && body != text.npos) text.insert(body + 1, ".reqnctapercluster " + std::to_string(blocks) + ", 1, 1\n");
+  return text;
+}
+
 std::string header_of(Level level) {
   return ".version " + std::to_string(level.version / 10) + "." + std::to_string(level.version % 10) + "\n.target sm_" + std::to_string(level.sm) +
          "\n.address_size 64\n";
@@ -77,6 +84,7 @@ class PtxEmitter final : public Emitter {
       t.llvm_features = {row.version};
       t.has_mma = t.name != "cuda-sm75";  // its tensor cores know neither tf32 nor bf16
       t.copies_aside = t.name != "cuda-sm75";
+      t.most_cluster_blocks = t.name == "cuda-sm90" ? loop::kMaxClusterBlocks : 0;
       targets_.push_back(std::move(t));
     }
   }
@@ -95,7 +103,7 @@ class PtxEmitter final : public Emitter {
         entry.image = static_cast<uint32_t>(module.images.size());
         module.entries.push_back(std::move(entry));
       }
-      MLC_ASSIGN(mlc::gpu::Image image, make_image(target, std::span(texts).subspan(first, end - first)));
+      MLC_ASSIGN(mlc::gpu::Image image, make_image(target, std::span(texts).subspan(first, end - first), kernels.subspan(first, end - first)));
       module.images.push_back(std::move(image));
     }
     Module out;
@@ -122,12 +130,12 @@ class PtxEmitter final : public Emitter {
   }
 
  private:
-  // The texts of some kernels under one header.
-  static Result<mlc::gpu::Image> make_image(const Target& target, std::span<const std::string> texts) {
+  // The texts of these kernels under one header.
+  static Result<mlc::gpu::Image> make_image(const Target& target, std::span<const std::string> texts, std::span<const loop::Kernel> kernels) {
     const std::string header = header_of(level_of(target));
     std::string text = header;
-    for (const std::string& one : texts) {
-      const std::string tidied = tidy(one);
+    for (size_t k = 0; k < texts.size(); ++k) {
+      const std::string tidied = in_clusters(tidy(texts[k]), kernels[k].cluster);
       if (!tidied.starts_with(header)) return Status(Code::Internal, "LLVM made code for another target than " + target.name);
       text += std::string_view(tidied).substr(header.size());
     }

@@ -16,6 +16,7 @@ using ir::Scalar;
 
 namespace {
 
+constexpr size_t kMaxPeerElements = 4;
 constexpr int32_t kLoopFault = 3;  // a loop that goes on beyond its bound
 
 // A statement with its expressions. Roots of `tape`: For begin, end; Store index, value, mask; Copy index, that of the load, condition; While bound; others their one.
@@ -51,7 +52,7 @@ class Interpreter {
   std::vector<Node> nodes(const std::vector<StmtPtr>& stmts) {
     std::vector<Node> all;
     for (const StmtPtr& s : stmts) {
-      Node n{s.get(), s->var ? values_.var(s->var) : 0, {}, {}, s->kind == StmtKind::Barrier || s->kind == StmtKind::FoldLanes || s->kind == StmtKind::Mma, {}, {}};
+      Node n{s.get(), s->var ? values_.var(s->var) : 0, {}, {}, s->kind == StmtKind::Barrier || s->kind == StmtKind::ClusterBarrier || s->kind == StmtKind::FoldLanes || s->kind == StmtKind::Mma, {}, {}};
       switch (s->kind) {
         case StmtKind::For: n.tape = values_.tape({s->begin, s->end}); break;
         case StmtKind::While: n.tape = values_.tape({s->bound}), n.again = values_.tape({s->cond}); break;
@@ -61,7 +62,8 @@ class Interpreter {
         case StmtKind::Mma: n.tape = values_.tape({s->value, s->index[0], s->index[1]}); break;
         case StmtKind::Tiles: n.tape = tape_of_tiles(*s); break;
         case StmtKind::Copy: n.tape = values_.tape({s->index[0], s->value->args[0], s->cond}); break;
-        case StmtKind::Barrier: case StmtKind::CloseCopies: case StmtKind::WaitCopies: case StmtKind::Prefetch: break;
+        case StmtKind::Peer: n.tape = values_.tape({s->value->args[0]}); break;
+        case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::CloseCopies: case StmtKind::WaitCopies: case StmtKind::Prefetch: break;
       }
       n.body = nodes(s->body), n.orelse = nodes(s->orelse);
       for (const auto* inside : {&n.body, &n.orelse})
@@ -87,9 +89,13 @@ class Interpreter {
     run(n.tape);
     if (stopped()) return;
     const int64_t begin = integer(n.tape, 0), end = integer(n.tape, 1);
-    lane_variables_.assign(static_cast<size_t>(std::max<int64_t>(0, end - begin)), variables_);
+    const int64_t of_block = std::max<int64_t>(0, end - begin);
+    lane_variables_.assign(static_cast<size_t>(of_block * k_.cluster), variables_);
     memory_.begin_block(lane_variables_.size());
-    each_lane([&] { values_.bind(n.var, begin + memory_.lane()); });
+    each_lane([&] {
+      values_.bind(n.var, begin + memory_.lane() % of_block);
+      if (k_.cluster > 1) values_.bind(tile_var_, tile_ + memory_.lane() / of_block);
+    });
     together(n.body);
     memory_.end_block(failure_);
     values_.use(variables_);
@@ -125,7 +131,7 @@ class Interpreter {
     each_lane([&] { run(n.tape), all.push_back(values_.root(n.tape, 0)[0]); });
     if (stopped()) return;
     const DType type = s.value->type.dtype;
-    const size_t width = s.step == 1 ? all.size() : static_cast<size_t>(s.step);
+    const size_t width = s.step == 1 ? all.size() / k_.cluster : static_cast<size_t>(s.step);
     for (size_t d = 1; d < width; d *= 2)
       for (size_t k = 0; k + d < all.size(); k += 2 * d) {
         const Scalar a = all[k], b = all[k + d];
@@ -202,6 +208,7 @@ class Interpreter {
   void together(const Node& n) {
     switch (n.s->kind) {
       case StmtKind::Barrier: return memory_.barrier();
+      case StmtKind::ClusterBarrier: return memory_.cluster_barrier();
       case StmtKind::FoldLanes: return fold(n);
       case StmtKind::Mma: return multiply(n);
       case StmtKind::If: return together(agreed(n.tape) ? n.body : n.orelse);
@@ -236,10 +243,23 @@ class Interpreter {
 
   void loop(const Node& n) {
     const int64_t begin = integer(n.tape, 0), end = integer(n.tape, 1);
-    for (int64_t i = begin; i < end && !stopped(); i += n.s->step) {
+    const bool over_clusters = k_.cluster > 1 && n.s->begin == k_.tile_begin;  // the lanes inside of it are those of all blocks
+    if (over_clusters) tile_var_ = n.var;
+    for (int64_t i = begin; i < end && !stopped(); i += over_clusters ? k_.cluster : n.s->step) {
+      if (over_clusters) tile_ = i;
       values_.bind(n.var, i);
       block(n.body);
     }
+  }
+
+  void peer(const Node& n) {
+    const int64_t first = integer(n.tape);
+    std::array<Scalar, kMaxPeerElements> values{};
+    const size_t count = n.s->value->type.lanes;
+    if (count > values.size()) return failure_.fail("a vector of another block's that is too long");
+    for (size_t k = 0; k < count; ++k)
+      if (!memory_.load_of_peer(n.s->value->array, n.s->step, first + static_cast<int64_t>(k), values[k], failure_)) return;
+    values_.bind(n.var, std::span(values).first(count));
   }
 
   void loop_while(const Node& n) {
@@ -297,7 +317,8 @@ class Interpreter {
       case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: return values_.bind(n.var, values_.root(n.tape, 0));
       case StmtKind::Store: return store(n);
       case StmtKind::Tiles: return tiles(n);
-      case StmtKind::Barrier: case StmtKind::FoldLanes: case StmtKind::Mma: return failure_.fail("a barrier outside of lanes");
+      case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::FoldLanes: case StmtKind::Mma: return failure_.fail("a barrier outside of lanes");
+      case StmtKind::Peer: return peer(n);
       case StmtKind::Copy: return memory_.begin_copy(*n.s, integer(n.tape, 0), integer(n.tape, 1), !n.s->cond || integer(n.tape, 2), failure_);
       case StmtKind::CloseCopies: return memory_.close_copies();
       case StmtKind::WaitCopies: return memory_.wait_copies(n.s->step, failure_);
@@ -315,7 +336,9 @@ class Interpreter {
   std::array<std::array<uint32_t, kTileSide * kTileSide>, kTiles> tiles_{};  // sums
   Evaluator values_;
   Variables variables_;
-  std::vector<Variables> lane_variables_;  // of the block at work
+  std::vector<Variables> lane_variables_;  // of the blocks at work
+  Slot tile_var_ = 0;                      // and of the first of them: its tile
+  int64_t tile_ = 0;
   Failure failure_;
 };
 

@@ -2,6 +2,7 @@
 // against the other lanes (touches.h).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <string>
@@ -32,7 +33,7 @@ class Memory {
   bool load(uint32_t array, int64_t index, ir::Scalar& value, Failure& failure);
   bool store(uint32_t array, int64_t index, ir::Scalar value, Failure& failure);
 
-  // A block of so many lanes begins: its memories hold nothing of the one before.
+  // A cluster of blocks begins, of so many lanes together, one block after the other: its memories hold nothing of the one before.
   void begin_block(size_t lanes);
   void set_lane(size_t lane);
   int64_t lane() const { return at_.lane; }
@@ -42,13 +43,16 @@ class Memory {
   void wait_copies(int64_t groups, Failure& failure);
   void end_block(Failure& failure);
   void barrier() { ++at_.phase; }
+  void cluster_barrier() { ++at_.phase, ++turn_; }
+  // As `load`, of what the lane's block shares as block `peer` of the cluster has it.
+  bool load_of_peer(uint32_t array, int64_t peer, int64_t index, ir::Scalar& value, Failure& failure);
 
  private:
   struct Place {
     DType dtype = DType::None;
     std::byte* base = nullptr;
     uint64_t elements = 0;
-    bool tracked = false;
+    bool tracked = false, in_block = false;  // in_block: its block's, of all in the cluster; `base` is that of the lane's block
   };
   struct Copy {
     uint32_t array = 0;
@@ -62,7 +66,9 @@ class Memory {
   };
   Memory(const Kernel& kernel) : kernel_(&kernel) {}
   std::byte* touch_bytes(uint32_t array, int64_t first, size_t bytes, bool stores, Failure& failure);
-  bool touch(uint32_t array, int64_t index, bool stores, Failure& failure);
+  // `block`: of the cluster, whose element it is.
+  bool touch(uint32_t array, int64_t block, int64_t index, bool stores, Failure& failure);
+  int64_t block() const { return at_.lane / std::max<int64_t>(1, kernel_->lanes); }  // of the lane
   bool out_of_range(uint32_t array, int64_t index, Failure& failure) const;
   std::string name(uint32_t array) const;
 
@@ -72,6 +78,8 @@ class Memory {
   std::vector<std::vector<std::vector<std::byte>>> private_;  // of the block at work: per lane and local array
   std::vector<CopiesOfLane> copies_;                         // of the block at work: per lane
   std::vector<Touches> touches_;                             // per place; those that are not tracked are empty
+  std::vector<Touches> crossings_;                           // the same of what blocks share, with blocks as lanes and turns as phases
+  int64_t turn_ = 0;                                         // barriers of clusters
   LaneAt at_;
 };
 

@@ -337,6 +337,16 @@ class Parser {
       if (accept("where")) s->cond = expr();
     } else if (accept("barrier")) {
       s->kind = StmtKind::Barrier;
+    } else if (accept("cluster")) {
+      expect("barrier");
+      s->kind = StmtKind::ClusterBarrier;
+    } else if (accept("peer")) {
+      s->kind = StmtKind::Peer;
+      s->var = var(Type{DType::I64, 1});
+      expect("=");
+      s->value = expr();
+      expect("of");
+      s->step = number();
     } else if (accept("copy")) {
       s->kind = StmtKind::Copy;
       s->step = number();
@@ -383,6 +393,7 @@ class Parser {
     expect("tiles");
     k.tiles = expr();
     if (accept("block")) k.lanes = static_cast<uint32_t>(number());
+    if (accept("cluster")) k.cluster = static_cast<uint32_t>(number());
     expect("range");
     k.tile_begin = var(Type{DType::I64, 1});
     k.tile_end = var(Type{DType::I64, 1});

@@ -59,6 +59,7 @@ class Splitting {
       if (round == kMostRounds) return too_many();
       MLC_RETURN_IF_ERROR(fewer_buffers(most));
     }
+    MLC_RETURN_IF_ERROR(into_cluster());
     drop_unused_params();
     return std::move(kernels_);
   }
@@ -137,7 +138,20 @@ class Splitting {
     if (!p) return ok();
     MLC_RETURN_IF_ERROR(cases(*p));
     const FoldParts cut = fold_parts(job_, n_, *p);
-    return cut.dim ? in_parts(*p, cut) : ok();
+    return cut.dim && !cut.in_cluster ? in_parts(*p, cut) : ok();
+  }
+
+  // The parts of the fold are blocks of a cluster, which add them up themselves. No other step may see the nest behind this: one of its dims is no index of the result.
+  Status into_cluster() {
+    const auto p = device_products(job_, n_) ? product_for_device(ctx_, n_) : std::nullopt;
+    const FoldParts cut = p ? fold_parts(job_, n_, *p) : FoldParts{};
+    if (!cut.dim || !cut.in_cluster) return ok();
+    const Chunked c = chunked(p->fold, cut.dim, cut.dim->extent->i / cut.parts);
+    replace({{p->fold, c.fold}});
+    n_.dims.push_back(c.chunk);
+    n_.cluster = c.chunk;
+    n_.product.is_cut = true;
+    return device_products(job_, n_) ? ok() : Status(Code::Internal, "a product in parts of a cluster is none any more");
   }
 
   // A kernel for each case but the last, which is what is left.
@@ -206,8 +220,12 @@ class Splitting {
     return plain;
   }
 
-  // Folds chunks of `length` points of `k` for all points of `dims` before; chunks of a product are its batches.
-  Status in_chunks(const Expr* fold, const ir::Dim* k, int64_t length, std::vector<const ir::Dim*> dims, const ProductCase& product) {
+  // The fold of `length` points of its dim `k`, of one chunk after the other.
+  struct Chunked {
+    const ir::Dim* chunk = nullptr;
+    const Expr* fold = nullptr;
+  };
+  Chunked chunked(const Expr* fold, const ir::Dim* k, int64_t length) {
     const Expr* size = ctx_.integer(length);
     const ir::Dim *chunk = ctx_.declare_dim(k->name + "1", ctx_.ceildiv(k->extent, size)), *inner = ctx_.declare_dim(k->name + "0", size);
     const Expr* at = ctx_.add(ctx_.mul(ctx_.dim(chunk), size), ctx_.dim(inner));
@@ -219,7 +237,12 @@ class Splitting {
     part.where = part.where ? ctx_.logical_and(where, moved(part.where)) : where;
     std::vector<const Expr*> bodies;
     for (const Expr* body : fold->args) bodies.push_back(moved(body));
-    const Expr* of_chunk = ctx_.fold(std::move(part), std::move(bodies));
+    return {chunk, ctx_.fold(std::move(part), std::move(bodies))};
+  }
+
+  // Folds chunks of `length` points of `k` for all points of `dims` before; chunks of a product are its batches.
+  Status in_chunks(const Expr* fold, const ir::Dim* k, int64_t length, std::vector<const ir::Dim*> dims, const ProductCase& product) {
+    const auto [chunk, of_chunk] = chunked(fold, k, length);
     std::vector<const Expr*> results{of_chunk};
     if (fold->args.size() > 1) results.clear();
     for (unsigned field = 0; results.size() < fold->args.size(); ++field) results.push_back(ctx_.field(of_chunk, field));

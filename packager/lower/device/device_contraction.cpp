@@ -42,7 +42,7 @@ class DeviceProducts {
       s.ranked.push_back(slices());
     } else {
       if (!mma_.empty()) s.ranked = mma_schedules(job_, p_, size_, base_, mma_);
-      tiles(s.ranked);
+      if (!p_.cluster) tiles(s.ranked);
     }
     s.build = [&job = job_, &nest = n_, p = p_, few](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
       DeviceProduct walked = p;
@@ -83,12 +83,14 @@ class DeviceProducts {
       schedule::Space::Dim& dim = space.dims.emplace_back();
       dim.name = names_.add(d);
       dim.extent = d->extent->is_const() ? d->extent->i : -1;
-      dim.cut = !reduces;
+      dim.cluster = d == p_.cluster;
+      dim.cut = !reduces && !dim.cluster;
       dim.serial = dim.reduces = reduces;
-      base_.loops.push_back({.dim = dim.name, .bind = reduces ? Bind::Serial : Bind::Grid, .reduces = reduces});
+      base_.loops.push_back({.dim = dim.name, .bind = reduces ? Bind::Serial : dim.cluster ? Bind::Cluster : Bind::Grid, .reduces = reduces});
     };
     for (const auto* dims : {&p_.batch, &p_.rows.dims, &p_.columns.dims})
       for (const ir::Dim* d : *dims) add(d, false);
+    if (p_.cluster) add(p_.cluster, false);
     for (const ir::Dim* d : p_.depth) add(d, true);
     base_.family = space.family;
     base_.block = space.block;

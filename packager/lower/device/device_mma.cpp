@@ -140,9 +140,10 @@ class ProductMma final : public MmaStage {
       grid.push_back(ctx_.ceildiv(part->side->points, ctx_.integer(part->size)));
       if (of_codes()) part->codes = take_codes(ctx_, *part->side);
     }
+    if (p_.cluster) grid.push_back(p_.cluster->extent);
     stages_ = how_.tile.stages;
     piece_ = (rows_.size + columns_.size) * kRowChunks;
-    const int64_t sums = kWarpRows * kMmaRows * (columns_.size + kPadOfSums);
+    const int64_t sums = kWarpRows * kMmaRows * width_of_sums();
     memory_ = k_.shared("tile", DType::U32, std::max(stages_ * piece_ * kCellsOfChunk, sums));
   }
 
@@ -191,6 +192,7 @@ class ProductMma final : public MmaStage {
     for (int64_t k = 0; k < tiles(rows_, kMmaRows) * tiles(columns_, kMmaColumns); ++k) sums_.push_back(k_.b.local(zero(4)));
     s_.scoped([&] { over_outer([&] { add_products(); }); });
     for (int64_t m = 0; m < tiles(rows_, kMmaRows); ++m) finish_rows(m, lane);
+    if (p_.cluster) meet_cluster();  // no block ends while others read what it has
   }
 
   static int64_t tiles(const Part& part, int64_t size) { return part.of_warp / size; }
@@ -444,10 +446,11 @@ class ProductMma final : public MmaStage {
     }
   }
 
-  // Rows 16m .. 16m + 15 of each warp: sums go to memory, and neighbouring lanes finish neighbouring columns.
+  // Rows 16m .. 16m + 15 of each warp: sums go to memory, and neighbouring lanes finish neighbouring columns. Blocks of a cluster finish some rows each.
   void finish_rows(int64_t m, const Expr* lane) {
-    const int64_t width = columns_.size + kPadOfSums, num_columns = tiles(columns_, kMmaColumns);
-    k_.b.append(loop::StmtKind::Barrier);
+    const int64_t width = width_of_sums(), num_columns = tiles(columns_, kMmaColumns);
+    if (m == 0) k_.b.append(loop::StmtKind::Barrier);
+    else meet_cluster();  // all have read the rows before
     const Expr* row = ctx_.add(ctx_.mul(warp_row_, number(kMmaRows)), group_);
     const Expr* pair = k_.b.let(ctx_.add(ctx_.mul(row, number(width / 2)), ctx_.add(ctx_.mul(warp_column_, number(columns_.of_warp / 2)), in_group_)));
     for (int64_t n = 0; n < num_columns; ++n)
@@ -457,20 +460,46 @@ class ProductMma final : public MmaStage {
         const Expr* place = ctx_.add(pair, number(n * kMmaColumns / 2 + half * width * kMmaRows / 4));
         k_.b.store(memory_, ctx_.mul(place, number(2)), loop::vec_convert(ctx_, Op::Bitcast, DType::U32, two));
       }
-    k_.b.append(loop::StmtKind::Barrier);
+    meet_cluster();
     const Expr* column = k_.b.let(ctx_.floormod(lane, number(columns_.size)));
     const Expr* lane_row = k_.b.let(ctx_.floordiv(lane, number(columns_.size)));
     at_point(columns_, column, [&] {
       load_for_column();
-      k_.b.with_for(number(0), number(kWarpRows * kMmaRows), lanes_ / columns_.size, [&](const Expr* first) {
-        const Expr* stored = k_.b.let(ctx_.add(first, lane_row));
-        const Expr* warp = ctx_.mul(ctx_.floordiv(stored, number(kMmaRows)), number(rows_.of_warp));
-        at_point(rows_, ctx_.add(ctx_.add(warp, number(m * kMmaRows)), ctx_.floormod(stored, number(kMmaRows))), [&] {
-          const Expr* bits = loop::vec_load(ctx_, memory_, {DType::U32, 1}, ctx_.add(ctx_.mul(stored, number(width)), column));
-          finish(k_.b.let(ctx_.convert(Op::Bitcast, {p_.sum(), 1}, bits)));
-        });
-      });
+      p_.cluster ? finish_in_turns(m, lane_row, column) : finish_all(m, lane_row, column);
     });
+  }
+
+  int64_t width_of_sums() const { return columns_.size + kPadOfSums; }
+  int64_t rows_at_once() const { return lanes_ / columns_.size; }
+
+  void finish_all(int64_t m, const Expr* lane_row, const Expr* column) {
+    k_.b.with_for(number(0), number(kWarpRows * kMmaRows), rows_at_once(), [&](const Expr* first) {
+      const Expr* stored = k_.b.let(ctx_.add(first, lane_row));
+      at_stored(m, stored, [&] { finish(sum_of_blocks(memory_, DType::U32, ctx_.add(ctx_.mul(stored, number(width_of_sums())), column))); });
+    });
+  }
+
+  // Every so-manieth of the rows is this block's. All that others have of them is loaded first: it comes from far.
+  void finish_in_turns(int64_t m, const Expr* lane_row, const Expr* column) {
+    const int64_t rows = kWarpRows * kMmaRows, turn = rows_at_once() * blocks_;
+    const Expr* mine = k_.b.let(ctx_.add(ctx_.mul(block_, number(rows_at_once())), lane_row));
+    std::vector<std::pair<const Expr*, const Expr*>> sums;  // of a row in memory
+    for (int64_t first = 0; first < rows; first += turn) {
+      const Expr* row = ctx_.add(mine, number(first));
+      if (first + turn > rows) row = ctx_.min(row, number(rows - 1));
+      sums.emplace_back(ctx_.add(mine, number(first)), sum_of_blocks(memory_, DType::U32, ctx_.add(ctx_.mul(row, number(width_of_sums())), column)));
+    }
+    for (const auto& [stored, sum] : sums) {
+      const auto there = [&, row = stored, sum = sum] { at_stored(m, row, [&] { finish(sum); }); };
+      if (rows % turn == 0) there();
+      else k_.b.with_if(ctx_.binary(Op::Lt, stored, number(rows)), there);
+    }
+  }
+
+  // At the row of the tile that is this one of those in memory, where it exists.
+  void at_stored(int64_t m, const Expr* stored, const std::function<void()>& body) {
+    const Expr* warp = ctx_.mul(ctx_.floordiv(stored, number(kMmaRows)), number(rows_.of_warp));
+    at_point(rows_, ctx_.add(ctx_.add(warp, number(m * kMmaRows)), ctx_.floormod(stored, number(kMmaRows))), body);
   }
 
   void at_point(const Part& part, const Expr* in_block, const std::function<void()>& body) {

@@ -16,6 +16,8 @@ namespace {
 
 constexpr int64_t kMostFoldParts = 32;
 constexpr double kMostLeft = 0.75;         // of the time, or a launch more is not worth it
+constexpr double kMostLeftInCluster = 0.9;  // or blocks that have to run at once are not
+constexpr int64_t kMostClustered = 8191, kLeastTileSide = 32;  // blocks before they are cut in at most eight parts, which are one row of a grid (65,535)
 constexpr double kAsGood = 1.15;           // fewer parts that take so much longer at most write and read less
 constexpr int64_t kPartMultiple = 16;      // steps, whole pieces of tiles
 constexpr int64_t kCodesOfStep = 4;        // where tensor cores multiply codes
@@ -44,6 +46,22 @@ double cycles(const targets::DeviceRow& machine, ProductSize size, bool slices) 
   return least;
 }
 
+// Of the grid, whatever the run has; a large number if that is not known.
+int64_t most_blocks(const FlatNest& nest, const DeviceProduct& p, bool slices) {
+  const auto most = [&](const Expr* points) {
+    const int64_t hi = ir::interval_of(points).hi;
+    return !points->is_const() && nest.product.most > 0 ? std::min(hi, nest.product.most) : hi;
+  };
+  int64_t blocks = 1;
+  const auto times = [&](int64_t n) { blocks = n > kMostClustered || blocks > kMostClustered ? kMostClustered + 1 : blocks * n; };
+  for (const ir::Dim* d : p.batch) times(most(d->extent));
+  for (const DeviceProduct::Side* side : {&p.rows, &p.columns}) {
+    const int64_t points = most(side->points), of_block = slices ? (side == &p.rows ? 1 : kSliceColumns[1]) : kLeastTileSide;
+    times(points / of_block + 1);
+  }
+  return blocks;
+}
+
 }  // namespace
 
 ProductSize product_size(const FlatNest& nest, const DeviceProduct& p) {
@@ -51,6 +69,7 @@ ProductSize product_size(const FlatNest& nest, const DeviceProduct& p) {
   ProductSize size{points(p.rows.points), points(p.columns.points), 1, estimate(p.depth_points)};
   for (const ir::Dim* d : p.batch)
     if (ir::interval_of(d->extent).hi > 1) size.batch *= estimate(d->extent);
+  if (p.cluster) size.batch *= static_cast<double>(p.cluster->extent->i);
   return size;
 }
 
@@ -63,22 +82,24 @@ FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& 
   if (!longest) return {};
   const targets::DeviceRow& machine = job.device();
   ProductSize whole = product_size(nest, p);
-  const int64_t codes = is_product_of_codes(p) && !mma_instruction(job, p, whole).empty() ? kCodesOfStep : 1;
+  const bool slices = is_slices(nest, p), by_warps = !mma_instruction(job, p, whole).empty();
+  const int64_t codes = is_product_of_codes(p) && by_warps ? kCodesOfStep : 1;
   whole.depth /= static_cast<double>(codes);
-  const bool slices = is_slices(nest, p);
-  const double alone = cycles(machine, whole, slices);
+  // Clusters lie along one row of a grid. Tiles by lanes are no part of one.
+  const bool in_cluster = job.target.most_cluster_blocks > 1 && (slices || by_warps) && most_blocks(nest, p, slices) <= kMostClustered;
+  const double alone = cycles(machine, whole, slices), most_left = in_cluster ? kMostLeftInCluster : kMostLeft;
   std::vector<std::pair<int64_t, double>> all;
-  double least = alone * kMostLeft / kAsGood;
-  for (int64_t parts = 2; parts <= kMostFoldParts; ++parts) {
+  double least = alone * most_left / kAsGood;
+  for (int64_t parts = 2; parts <= (in_cluster ? job.target.most_cluster_blocks : kMostFoldParts); ++parts) {
     ProductSize one = whole;
     one.depth /= static_cast<double>(parts);
     one.batch *= static_cast<double>(parts);
     if (longest->extent->i % (parts * kPartMultiple * codes) != 0 || one.depth < (slices ? kLeastOfSlices : kLeastOfTiles)) continue;
-    all.emplace_back(parts, cycles(machine, one, slices) + cycles_of_adding(machine, whole, parts));
+    all.emplace_back(parts, cycles(machine, one, slices) + (in_cluster ? machine.cluster_cycles : cycles_of_adding(machine, whole, parts)));
     least = std::min(least, all.back().second);
   }
   const auto first = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.second <= least * kAsGood; });
-  return first == all.end() ? FoldParts{} : FoldParts{longest, first->first};
+  return first == all.end() ? FoldParts{} : FoldParts{longest, first->first, in_cluster};
 }
 
 std::vector<ProductCase> product_cases(const Job& job, const FlatNest& nest, const DeviceProduct& p) {

@@ -76,6 +76,8 @@ std::optional<DeviceProduct> product_for_device(ir::Context& ctx, const FlatNest
     if (knows_any(facts, side->factor.factor, side == &p.rows ? p.columns.dims : p.rows.dims)) return std::nullopt;
   if (!share_terms(ctx, facts, p)) return std::nullopt;
   p.batch = c->batch;
+  p.cluster = nest.cluster;
+  std::erase(p.batch, p.cluster);
   for (DeviceProduct::Side* side : {&p.rows, &p.columns}) {
     // What has one point at most says whether there is anything to do.
     const auto is_case = [](const ir::Dim* d) { return ir::interval_of(d->extent).hi <= 1; };
@@ -104,16 +106,33 @@ ProductStage::ProductStage(const Job& job, const FlatNest& nest, Skeleton& k, De
     p_.outer.pop_back();
     p_.depth_points = p_.depth[0]->extent;
   }
+  if (p_.cluster) blocks_ = p_.cluster->extent->i, k_.kernel.cluster = static_cast<uint32_t>(blocks_);
   for (const ir::Dim* d : p_.batch) grid.push_back(d->extent);
   const Expr* folded = p_.depth_points;
   for (const ir::Dim* d : p_.outer) folded = ctx_.mul(folded, d->extent);
   std::vector<const Expr*> extents{p_.rows.points, p_.columns.points, folded};
   for (const ir::Dim* d : p_.batch) extents.push_back(d->extent);
+  extents.push_back(ctx_.integer(blocks_));
   work = k_.takes(job_.operation_ns(), extents);
 }
 
 void ProductStage::bind_batch(const std::vector<const Expr*>& at) {
   for (size_t k = 0; k < p_.batch.size(); ++k) s_.bind(p_.batch[k], at[k]);
+  block_ = p_.cluster ? at.back() : ctx_.integer(0);
+  if (p_.cluster) s_.bind(p_.cluster, block_);
+}
+
+void ProductStage::meet_cluster() { k_.b.append(p_.cluster ? loop::StmtKind::ClusterBarrier : loop::StmtKind::Barrier); }
+
+const Expr* ProductStage::sum_of_blocks(uint32_t memory, DType stored, const Expr* index) {
+  const auto as_sum = [&](const Expr* e) { return stored == p_.sum() ? e : ctx_.convert(Op::Bitcast, {p_.sum(), 1}, e); };
+  const Expr* mine = loop::vec_load(ctx_, memory, {stored, 1}, index);
+  if (!p_.cluster) return k_.b.let(as_sum(mine));
+  std::vector<const Expr*> all;
+  for (int64_t block = 0; block < blocks_; ++block) all.push_back(k_.b.peer(mine, block));
+  const Expr* sum = as_sum(all[0]);
+  for (size_t k = 1; k < all.size(); ++k) sum = loop::vec_binary(ctx_, Op::Add, sum, as_sum(all[k]));
+  return k_.b.let(sum);
 }
 
 void ProductStage::bind_point(const Side& side, const Expr* point) {

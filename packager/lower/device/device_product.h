@@ -23,6 +23,7 @@ struct DeviceProduct {
   const ir::Expr* fold = nullptr;
   Side rows, columns;
   std::vector<const ir::Dim*> batch;        // all other map dims
+  const ir::Dim* cluster = nullptr;         // FlatNest::cluster, which is in no other list
   std::vector<const ir::Dim*> outer, depth; // folded: one point after the other; in pieces, as one index
   const ir::Expr* depth_points = nullptr;
   DType sum() const { return fold->type.dtype; }
@@ -43,6 +44,7 @@ std::vector<ProductCase> product_cases(const Job& job, const FlatNest& nest, con
 struct FoldParts {
   const ir::Dim* dim = nullptr;
   int64_t parts = 1;
+  bool in_cluster = false;  // blocks that run at once have them, of one launch; else the launch has parts, and another one adds them up
 };
 FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& p);
 
@@ -78,6 +80,13 @@ class ProductStage : public Stage {
   // sum + a*b; of vectors, lane by lane.
   const ir::Expr* multiply_add(const ir::Expr* sum, const ir::Expr* a, const ir::Expr* b);
   const ir::Expr* zero(unsigned lanes = 1);
+  // Blocks of the cluster have sums in `memory`, and none of them goes on until all are there.
+  void meet_cluster();
+  // What all blocks have at an element of `memory`, added in their order; of no cluster, what is there.
+  const ir::Expr* sum_of_blocks(uint32_t memory, DType stored, const ir::Expr* index);
+  // The number of this block in its cluster, and how many there are: 0 and 1 of no cluster.
+  const ir::Expr* block_ = nullptr;
+  int64_t blocks_ = 1;
   // Writes what becomes of `sum` at the row and the column that are bound.
   void finish(const ir::Expr* sum);
   // Loads of the epilogue that rows have no part in, once for all rows.

@@ -16,10 +16,12 @@ class ProductSlices final : public ProductStage {
   ProductSlices(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how)
       : ProductStage(job, nest, k, p, how), tile_(how_.tile) {
     grid.push_back(ctx_.ceildiv(p_.columns.points, ctx_.integer(tile_.columns)));
+    if (p_.cluster) grid.push_back(p_.cluster->extent);
     // Lanes of a warp have neighbouring columns, then neighbouring slices: together they reach every bank once.
     const int64_t row = tile_.rows * tile_.columns, banks = job_.device().banks;
     slice_ = row + ((tile_.columns - row) % banks + banks) % banks;
     memory_ = k_.shared("slices", p_.sum(), slice_ * tile_.depth);
+    if (p_.cluster) sums_of_block_ = k_.shared("sums", p_.sum(), row);
   }
 
  private:
@@ -38,7 +40,12 @@ class ProductSlices final : public ProductStage {
     for (int64_t r = 0; r < tile_.rows; ++r)
       k_.b.store(memory_, place(slice, ctx_.add(ctx_.integer(r * tile_.columns), column)), sums_[static_cast<size_t>(r)]);
     k_.b.append(loop::StmtKind::Barrier);
+    if (p_.cluster) {
+      each_point(lane, kSliceLanes, [&](const Expr* point) { k_.b.store(sums_of_block_, point, sum_of_slices(point)); });
+      meet_cluster();
+    }
     finish_points(first, lane);
+    if (p_.cluster) meet_cluster();
   }
 
   const Expr* place(const Expr* slice, const Expr* point) { return ctx_.add(ctx_.mul(slice, ctx_.integer(slice_)), point); }
@@ -75,19 +82,26 @@ class ProductSlices final : public ProductStage {
     if (ir::divisor_of(p_.depth_points) % turn != 0) k_.b.with_for(ctx_.add(whole, slice), p_.depth_points, tile_.depth, step);
   }
 
-  // Each lane finishes some points of the block.
+  void each_point(const Expr* first, int64_t step, const std::function<void(const Expr*)>& body) {
+    k_.b.with_for(first, ctx_.integer(tile_.rows * tile_.columns), step, body);
+  }
+
+  const Expr* sum_of_slices(const Expr* point) {
+    const Expr* sum = k_.b.local(zero());
+    unrolled(tile_.depth, [&](const Expr* slice) {
+      k_.b.assign(sum, loop::vec_binary(ctx_, Op::Add, sum, loop::vec_load(ctx_, memory_, {p_.sum(), 1}, place(slice, point))));
+    });
+    return sum;
+  }
+
+  // Each lane finishes some points of the block; of a cluster, some of those that all blocks have parts of.
   void finish_points(const Expr* first, const Expr* lane) {
-    const int64_t points = tile_.rows * tile_.columns;
-    const Expr* all = ctx_.integer(points);
     const auto one = [&](const Expr* point) {
       const Expr* column = k_.b.let(ctx_.add(first, ctx_.floormod(point, ctx_.integer(tile_.columns))));
       const Expr* row = k_.b.let(ctx_.floordiv(point, ctx_.integer(tile_.columns)));
       const auto there = [&] {
         s_.scoped([&] {
-          const Expr* sum = k_.b.local(zero());
-          unrolled(tile_.depth, [&](const Expr* slice) {
-            k_.b.assign(sum, loop::vec_binary(ctx_, Op::Add, sum, loop::vec_load(ctx_, memory_, {p_.sum(), 1}, place(slice, point))));
-          });
+          const Expr* sum = p_.cluster ? sum_of_blocks(sums_of_block_, p_.sum(), point) : sum_of_slices(point);
           bind_point(p_.columns, column);
           bind_point(p_.rows, row);
           finish(sum);
@@ -98,12 +112,12 @@ class ProductSlices final : public ProductStage {
       if (exists) k_.b.with_if(exists, there);
       else there();
     };
-    k_.b.with_for(lane, all, kSliceLanes, one);
+    each_point(p_.cluster ? k_.b.let(ctx_.add(ctx_.mul(lane, ctx_.integer(blocks_)), block_)) : lane, kSliceLanes * blocks_, one);
   }
 
   const schedule::Tile tile_;
   int64_t slice_ = 0;  // elements of memory
-  uint32_t memory_ = 0;
+  uint32_t memory_ = 0, sums_of_block_ = 0;
   std::vector<const Expr*> sums_;
 };
 

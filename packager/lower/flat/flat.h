@@ -55,6 +55,9 @@ struct FlatNest {
   std::vector<uint32_t> weights;  // buffers of exponentials: rows of them may begin and end in zeros
   std::vector<loop::Param> params;
   ProductCase product;
+  // Devices: this map dim is no index of what is written. Its points have a part of the product's fold each; their sums are added up in order before all that the value
+  // makes of the fold. The blocks that have them are a cluster. Null: the fold is whole.
+  const ir::Dim* cluster = nullptr;
   mutable std::shared_ptr<FoundProduct> found;  // kept by `product_of` (product.h)
 };
 

@@ -320,6 +320,8 @@ class ProcLowering {
       case StmtKind::Store: return s_.scoped([&] { emit_write(s_, k_.b, access_.write(s), nullptr); });
       case StmtKind::Fault: k_.b.fault(value(s.cond), s.fault); return;
       case StmtKind::Barrier:
+      case StmtKind::ClusterBarrier:
+      case StmtKind::Peer:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:

@@ -126,6 +126,8 @@ void LaneLoop::stmt(const Stmt& s) {
     case StmtKind::If: return branch(s);
     case StmtKind::For: return inner_loop(s);
     case StmtKind::Barrier:
+    case StmtKind::ClusterBarrier:
+    case StmtKind::Peer:
     case StmtKind::FoldLanes:
     case StmtKind::Mma:
     case StmtKind::Tiles:

@@ -135,7 +135,7 @@ Walk::Walk(const Job& job, const FlatNest& nest, Skeleton& k, const schedule::Sc
   for (const Loop& l : how_.loops) all_.push_back({names.dim(l.dim), &l});
   for (const Step& s : all_) {
     if (s.how->reduces) continue;
-    if (s.how->bind != Bind::Cut && s.how->bind != Bind::Grid) {
+    if (s.how->bind != Bind::Cut && s.how->bind != Bind::Grid && s.how->bind != Bind::Cluster) {
       steps_.push_back(s);
     } else if (last_loop_of(s.dim) == s.how) {
       batch.push_back(s.dim);
@@ -226,7 +226,7 @@ void Walk::walk(size_t l) {
     case Bind::Lanes: return lanes(l);
     case Bind::Rows: return rows(l);
     case Bind::Unroll: return copies(l);
-    case Bind::Cut: case Bind::Grid: return s_.fail("no loop of a map");
+    case Bind::Cut: case Bind::Grid: case Bind::Cluster: return s_.fail("no loop of a map");
   }
 }
 

@@ -463,6 +463,8 @@ struct ProcRun {
         if (s.fault != 0 && at.truth(s.cond)) at.fault.set(false, "fault " + std::to_string(s.fault));
         return;
       case StmtKind::Barrier:
+      case StmtKind::ClusterBarrier:
+      case StmtKind::Peer:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:

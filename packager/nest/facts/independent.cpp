@@ -103,6 +103,8 @@ class Analysis {
         root(s.value);
         return access(s.array, s.index, true);
       case StmtKind::Barrier:
+      case StmtKind::ClusterBarrier:
+      case StmtKind::Peer:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:

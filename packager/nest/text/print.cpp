@@ -318,6 +318,8 @@ class Printer {
           if (t.cond) s += " where " + text(t.cond);
           break;
         case loop::StmtKind::Barrier:
+        case loop::StmtKind::ClusterBarrier:
+        case loop::StmtKind::Peer:
         case loop::StmtKind::FoldLanes:
         case loop::StmtKind::Mma:
         case loop::StmtKind::Tiles:

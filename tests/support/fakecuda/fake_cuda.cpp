@@ -76,6 +76,7 @@ int execute(const Function& kernel, unsigned gx, unsigned gy, unsigned bx, unsig
   ptx::Executor program(e, arguments);
   lanes::Launch launch;
   launch.lanes = bx;
+  launch.cluster = e.cluster;
   launch.grid = {gx, gy, 1};
   launch.shared_bytes = e.shared_bytes + shared;
   f.error = program.error().empty() ? lanes::run(program, f.memory, launch) : program.error();

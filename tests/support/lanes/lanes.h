@@ -9,8 +9,8 @@
 // Of the lanes of a block that can go on, those at the least pc take the next step together, so lanes that parted meet again as soon
 // as they can where code is laid out in order. A lane that waits at a barrier goes on when all lanes wait there. Found: accesses that
 // are misaligned or not within one range, stores to what is read only, lanes that touch the same byte without a barrier between them
-// (of different blocks: at all) while one of them writes, copies that a lane does not wait for, barriers where some lanes of the block do not come, and programs that do
-// not end.
+// (of different blocks: at all; of one cluster, in shared memory: without a barrier of the cluster) while one of them writes, copies that a lane does not wait for, barriers
+// where some lanes of the block or cluster do not come, blocks that end before others of the cluster can be done with their memory, and programs that do not end.
 #pragma once
 
 #include <algorithm>
@@ -25,29 +25,40 @@
 
 namespace mlc::testing::lanes {
 
-// Who touched a byte last. `block`: its number among the blocks of all launches on a memory, ascending as they are run. `epoch` counts the barriers of a block.
+// A lane that touches a byte. `block`: its number among the blocks of all launches on a memory, ascending as they are run. `epoch` counts the barriers of a block,
+// `turn` those of a cluster.
+struct Toucher {
+  uint32_t block = 0, epoch = 0, turn = 0;
+  uint16_t lane = 0;
+};
+
+// Who touched a byte last.
 struct Touch {
-  uint32_t block = 0, epoch = 0;
+  uint32_t block = 0, epoch = 0, turn = 0;
   uint16_t lane = 0;
   bool any = false, several = false;  // several: reads by more than one lane of this epoch
+  bool crossed = false;               // reads by more than one block of this turn
 };
 struct Shadow {
   Touch write, read;
 };
 
-// True if this access and an earlier one are in no order. Remembers it. What blocks before `since` have done was in order with this.
-inline bool races(Shadow& s, bool is_write, uint32_t since, uint32_t block, uint32_t epoch, uint16_t lane) {
+// True if this access and an earlier one are in no order. Remembers it. What blocks before `since` have done was in order with this; barriers of the cluster bring
+// those since then in an order if `in_cluster`.
+inline bool races(Shadow& s, bool is_write, uint32_t since, const Toucher& who, bool in_cluster) {
   const auto ordered = [&](const Touch& t) {
     if (!t.any || t.block < since) return true;
-    if (t.block != block) return false;
-    return t.epoch != epoch || (t.lane == lane && !t.several);
+    if (t.crossed && t.turn == who.turn) return false;
+    if (t.block != who.block) return in_cluster && t.turn != who.turn;
+    return t.epoch != who.epoch || (t.lane == who.lane && !t.several);
   };
   const bool bad = !ordered(s.write) || (is_write && !ordered(s.read));
   if (is_write) {
-    s.write = {block, epoch, lane, true, false};
+    s.write = {who.block, who.epoch, who.turn, who.lane, true, false, false};
   } else {
-    const bool same = s.read.any && s.read.block == block && s.read.epoch == epoch;
-    s.read = {block, epoch, lane, true, same && (s.read.several || s.read.lane != lane)};
+    const bool same = s.read.any && s.read.block == who.block && s.read.epoch == who.epoch;
+    const bool crossed = in_cluster && s.read.any && s.read.block >= since && s.read.turn == who.turn && (s.read.crossed || s.read.block != who.block);
+    s.read = {who.block, who.epoch, who.turn, who.lane, true, same && (s.read.several || s.read.lane != who.lane), crossed};
   }
   return bad;
 }
@@ -92,7 +103,7 @@ class Memory {
     return first;
   }
 
-  bool track = true;  // races in it are looked for (24 bytes for each byte); set before `add`
+  bool track = true;  // races in it are looked for (32 bytes for each byte); set before `add`
 
  private:
   std::vector<Range> ranges_;
@@ -110,6 +121,7 @@ struct Counts {
 
 struct Launch {
   uint32_t lanes = 1;                    // of a block, at most 1024
+  uint32_t cluster = 1;                  // blocks side by side along x that run at once, at most 8
   std::array<uint32_t, 3> grid{1, 1, 1};  // blocks
   uint64_t first = 0;                     // blocks before this one are left out
   uint64_t shared_bytes = 0;
@@ -130,17 +142,19 @@ class Program {
 
 enum class Space : uint8_t { Global, Shared };
 
+// A block; of a launch in clusters all blocks of one, whose lanes are numbered one block after the other.
 class Block {
  public:
   // `first`: the number of the launch's first block (Memory::forget).
   Block(Memory& memory, const Launch& launch, uint32_t first)
-      : memory_(memory), launch_(launch), first_(first), pc_(launch.lanes), state_(launch.lanes), shared_(launch.shared_bytes), shared_shadow_(launch.shared_bytes) {}
+      : memory_(memory), launch_(launch), first_(first), num_lanes_(launch.lanes * launch.cluster), pc_(num_lanes_), state_(num_lanes_), has_arrived_(num_lanes_),
+        shared_(launch.shared_bytes * launch.cluster), shared_shadow_(shared_.size()), epochs_(launch.cluster) {}
 
   const Launch& launch() const { return launch_; }
-  const std::array<uint32_t, 3>& index() const { return index_; }  // of the block in its grid
+  uint32_t block_of(uint32_t lane) const { return lane / launch_.lanes; }      // in its cluster
+  uint32_t lane_in_block(uint32_t lane) const { return lane % launch_.lanes; }
+  const std::array<uint32_t, 3>& index() const { return index_; }  // of the first block in its grid
   std::span<uint64_t> registers(uint32_t lane) { return std::span(registers_).subspan(size_t(lane) * num_registers_, num_registers_); }
-  uint32_t epoch() const { return epoch_; }
-  std::span<std::byte> shared() { return shared_; }
 
   // What the lane does next.
   void go_to(uint32_t lane, uint32_t pc) { pc_[lane] = pc; }
@@ -149,12 +163,22 @@ class Block {
     bool under_way = !copies_[lane].open.empty();
     for (const Group& group : copies_[lane].closed) under_way = under_way || !group.empty();
     if (under_way) fail(lane, "ends before its copies");
+    if (launch_.cluster > 1) end_block(lane);
   }
   // It stays at this pc until `resume`: lanes that do something together wait for each other.
   void hold(uint32_t lane) { state_[lane] = State::Held; }
   bool is_held(uint32_t lane, uint32_t pc) const { return state_[lane] == State::Held && pc_[lane] == pc; }
   void resume(uint32_t lane, uint32_t pc) { state_[lane] = State::Running, pc_[lane] = pc; }
   void wait(uint32_t lane, uint32_t pc_behind) { state_[lane] = State::Waiting, pc_[lane] = pc_behind; }
+  // A barrier of the cluster: a lane arrives, goes on, and waits.
+  void arrive(uint32_t lane, uint32_t pc_behind) {
+    if (std::exchange(has_arrived_[lane], uint8_t{1})) return fail(lane, "arrives at a barrier of its cluster again before it has waited");
+    pc_[lane] = pc_behind;
+  }
+  void wait_for_cluster(uint32_t lane, uint32_t pc_behind) {
+    if (!std::exchange(has_arrived_[lane], uint8_t{0})) return fail(lane, "waits at a barrier of its cluster without having arrived");
+    state_[lane] = State::WaitingForCluster, pc_[lane] = pc_behind;
+  }
 
   // `size` is 1, 2, 4 or 8; false, and the run fails, if the access is wrong.
   bool load(uint32_t lane, Space space, uint64_t address, unsigned size, uint64_t& value) {
@@ -174,7 +198,7 @@ class Block {
     const std::byte* source = given ? access(lane, Space::Global, from, size, false, true) : nullptr;
     std::byte* at = access(lane, Space::Shared, to, size, true, true);
     if (!at || (given && !source)) return false;
-    Copy copy{to, std::vector<std::byte>(size)};
+    Copy copy{to + block_of(lane) * launch_.shared_bytes, std::vector<std::byte>(size)};
     if (source) std::memcpy(copy.bytes.data(), source, given);
     std::fill_n(at, size, kPoison);
     copies_[lane].open.push_back(std::move(copy));
@@ -187,8 +211,8 @@ class Block {
     for (; closed.size() > groups; closed.pop_front())
       for (const Copy& copy : closed.front()) {
         for (uint64_t k = 0; k < copy.bytes.size(); ++k)
-          if (races(shared_shadow_[copy.to + k], true, number_, number_, epoch_, static_cast<uint16_t>(lane)))
-            return fail(lane, "a copy to shared memory at " + std::to_string(copy.to) + " races with another lane"), false;
+          if (races(shared_shadow_[copy.to + k], true, number_, toucher(lane), true))
+            return fail(lane, "a copy to shared memory at " + std::to_string(copy.to % launch_.shared_bytes) + " races with another lane"), false;
         std::memcpy(shared_.data() + copy.to, copy.bytes.data(), copy.bytes.size());
       }
     return true;
@@ -204,6 +228,10 @@ class Block {
   }
   // The bytes of an access that was checked; null if it is wrong. For accesses that are wider, or that end later.
   std::byte* access(uint32_t lane, Space space, uint64_t address, uint64_t size, bool is_write, bool may_race) {
+    return access(lane, space, block_of(lane), address, size, is_write, may_race);
+  }
+  // The same of the shared memory of a block of the cluster.
+  std::byte* access(uint32_t lane, Space space, uint32_t block, uint64_t address, uint64_t size, bool is_write, bool may_race) {
     const auto where = [&] { return (space == Space::Shared ? " of shared memory at " : " at ") + std::to_string(address); };
     const auto what = [&] { return std::string(is_write ? "store of " : "load of ") + std::to_string(size) + " bytes"; };
     if (size == 0 || address % size != 0) return fail(lane, what() + where() + " is misaligned"), nullptr;
@@ -211,8 +239,10 @@ class Block {
     Shadow* shadow;
     uint32_t since = first_;
     if (space == Space::Shared) {
-      if (address > shared_.size() || size > shared_.size() - address) return fail(lane, what() + where() + " is out of range"), nullptr;
-      at = shared_.data() + address, shadow = shared_shadow_.data() + address, since = number_;
+      if (address > launch_.shared_bytes || size > launch_.shared_bytes - address || block >= launch_.cluster) return fail(lane, what() + where() + " is out of range"), nullptr;
+      if (block != block_of(lane) && state_[size_t(block) * launch_.lanes] == State::Finished) return fail(lane, what() + where() + " of a block that has ended"), nullptr;
+      const uint64_t place = block * launch_.shared_bytes + address;
+      at = shared_.data() + place, shadow = shared_shadow_.data() + place, since = number_;
     } else {
       Memory::Range* r = memory_.find(address, size);
       if (!r) return fail(lane, what() + where() + " is out of range"), nullptr;
@@ -221,7 +251,7 @@ class Block {
     }
     if (shadow && may_race)
       for (uint64_t k = 0; k < size; ++k)
-        if (races(shadow[k], is_write, since, number_, epoch_, static_cast<uint16_t>(lane)))
+        if (races(shadow[k], is_write, since, toucher(lane), space == Space::Shared))
           return fail(lane, what() + where() + " races with another lane"), nullptr;
     if (launch_.counts) asked_.push_back({lane, space, address, size, is_write});
     return at;
@@ -229,14 +259,14 @@ class Block {
 
   void fail(uint32_t lane, const std::string& message) {
     if (!error_.empty()) return;
-    error_ = "block " + std::to_string(index_[0]) + "," + std::to_string(index_[1]) + " lane " + std::to_string(lane) + " pc " +
+    error_ = "block " + std::to_string(index_[0] + block_of(lane)) + "," + std::to_string(index_[1]) + " lane " + std::to_string(lane_in_block(lane)) + " pc " +
              std::to_string(now_) + ": " + message;
   }
   bool failed() const { return !error_.empty(); }
 
  private:
   friend std::string run(Program& program, Memory& memory, const Launch& launch);
-  enum class State : uint8_t { Running, Held, Waiting, Finished };
+  enum class State : uint8_t { Running, Held, Waiting, WaitingForCluster, Finished };
   static constexpr std::byte kPoison{0xA5};
   struct Copy {
     uint64_t to = 0;
@@ -250,22 +280,37 @@ class Block {
 
   // `number`: blocks of this launch that were run before.
   void begin(Program& program, std::array<uint32_t, 3> index, uint32_t number) {
-    index_ = index, number_ = first_ + number, epoch_ = 0, num_registers_ = program.num_registers();
-    registers_.assign(size_t(launch_.lanes) * num_registers_, 0);
+    index_ = index, number_ = first_ + number, turn_ = 0, num_registers_ = program.num_registers();
+    registers_.assign(size_t(num_lanes_) * num_registers_, 0);
+    std::fill(epochs_.begin(), epochs_.end(), 0);
     std::fill(pc_.begin(), pc_.end(), 0);
+    has_arrived_.assign(num_lanes_, 0);
     std::fill(state_.begin(), state_.end(), State::Running);
     std::fill(shared_.begin(), shared_.end(), kPoison);
-    copies_.assign(launch_.lanes, {});
+    copies_.assign(num_lanes_, {});
+  }
+  Toucher toucher(uint32_t lane) const { return {number_ + block_of(lane), epochs_[block_of(lane)], turn_, static_cast<uint16_t>(lane)}; }
+
+  // The last lane of a block: to end is to have stored everywhere.
+  void end_block(uint32_t lane) {
+    const uint32_t block = block_of(lane), begin = block * launch_.lanes;
+    for (uint32_t k = begin; k < begin + launch_.lanes; ++k)
+      if (state_[k] != State::Finished) return;
+    for (uint64_t at = block * launch_.shared_bytes; at < (block + 1) * launch_.shared_bytes; ++at) {
+      const Touch& read = shared_shadow_[at].read;
+      if (read.any && read.block >= number_ && read.turn == turn_ && (read.crossed || read.block != number_ + block))
+        return fail(lane, "ends while another block may read what it has in shared memory");
+    }
   }
 
   // False when no lane can go on.
   bool advance(Program& program, uint64_t& steps) {
     now_ = UINT32_MAX;
-    for (uint32_t k = 0; k < launch_.lanes; ++k)
+    for (uint32_t k = 0; k < num_lanes_; ++k)
       if (state_[k] == State::Running) now_ = std::min(now_, pc_[k]);
     if (now_ == UINT32_MAX) return release();
     together_.clear();
-    for (uint32_t k = 0; k < launch_.lanes; ++k)
+    for (uint32_t k = 0; k < num_lanes_; ++k)
       if (state_[k] == State::Running && pc_[k] == now_) together_.push_back(k);
     steps += together_.size();
     if (steps > launch_.max_steps) fail(together_[0], "the program does not end");
@@ -299,29 +344,39 @@ class Block {
 
   // All lanes wait or are at their end.
   bool release() {
-    for (uint32_t k = 0; k < launch_.lanes; ++k)
+    for (uint32_t k = 0; k < num_lanes_; ++k)
       if (state_[k] == State::Held) return now_ = pc_[k], fail(k, "waits for lanes that never come, to do something together"), false;
+    bool any = false;
+    for (uint32_t block = 0; block < launch_.cluster && !failed(); ++block)
+      if (release(State::Waiting, block * launch_.lanes, launch_.lanes)) any = true, ++epochs_[block];
+    if (any || failed() || !release(State::WaitingForCluster, 0, num_lanes_)) return any && !failed();
+    ++turn_;
+    for (uint32_t& epoch : epochs_) ++epoch;
+    return true;
+  }
+  // Lets these lanes go on that wait so. False, if none does, or if some do not; the run fails then.
+  bool release(State how, uint32_t begin, uint32_t count) {
     uint32_t waiting = 0, first = 0;
-    for (uint32_t k = launch_.lanes; k-- > 0;)
-      if (state_[k] == State::Waiting) ++waiting, first = k;
+    for (uint32_t k = begin + count; k-- > begin;)
+      if (state_[k] == how) ++waiting, first = k;
     if (waiting == 0) return false;
     now_ = pc_[first];
-    if (waiting != launch_.lanes) return fail(first, "waits at a barrier that other lanes never reach"), false;
-    for (uint32_t k = 0; k < launch_.lanes; ++k) {
-      if (pc_[k] != pc_[first]) return fail(k, "waits at another barrier than lane " + std::to_string(first)), false;
-      state_[k] = State::Running;
-    }
-    ++epoch_;
+    if (waiting != count) return fail(first, "waits at a barrier that other lanes never reach"), false;
+    for (uint32_t k = begin; k < begin + count; ++k)
+      if (pc_[k] != pc_[first]) return fail(k, "waits at another barrier than lane " + std::to_string(lane_in_block(first))), false;
+    std::fill_n(state_.begin() + begin, count, State::Running);
     return true;
   }
 
   Memory& memory_;
   Launch launch_;
-  uint32_t first_;
+  uint32_t first_, num_lanes_;
   std::vector<uint32_t> pc_, together_;
   std::vector<State> state_;
+  std::vector<uint8_t> has_arrived_;
   std::vector<std::byte> shared_;
   std::vector<Shadow> shared_shadow_;
+  std::vector<uint32_t> epochs_;
   std::vector<uint64_t> registers_;
   std::vector<CopiesOfLane> copies_;
   struct Asked {
@@ -332,7 +387,7 @@ class Block {
   };
   std::vector<Asked> asked_;
   std::array<uint32_t, 3> index_{};
-  uint32_t number_ = 0, epoch_ = 0, num_registers_ = 0, now_ = 0;
+  uint32_t number_ = 0, turn_ = 0, num_registers_ = 0, now_ = 0;
   std::string error_;
 };
 
@@ -342,11 +397,14 @@ inline std::string run(Program& program, Memory& memory, const Launch& launch) {
   if (launch.lanes == 0 || launch.lanes > 1024) return "a block of " + std::to_string(launch.lanes) + " lanes";
   const uint64_t blocks = uint64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
   if (blocks > UINT32_MAX) return "too many blocks";
+  const uint64_t size = launch.cluster;
+  if (size == 0 || size > 8 || launch.grid[0] % size != 0) return std::to_string(launch.grid[0]) + " blocks in clusters of " + std::to_string(size);
   Block block(memory, launch, memory.forget(uint32_t(blocks)));
   uint64_t steps = 0;
-  for (uint64_t n = blocks; n-- > launch.first && !block.failed();) {
+  for (uint64_t n = blocks; n > launch.first && !block.failed();) {
+    n -= size;
     const uint64_t x = n % launch.grid[0], y = n / launch.grid[0] % launch.grid[1], z = n / launch.grid[0] / launch.grid[1];
-    block.begin(program, {uint32_t(x), uint32_t(y), uint32_t(z)}, uint32_t(blocks - 1 - n));
+    block.begin(program, {uint32_t(x), uint32_t(y), uint32_t(z)}, uint32_t(blocks - size - n));
     while (block.advance(program, steps)) {}
   }
   return block.error_;

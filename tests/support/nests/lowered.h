@@ -146,7 +146,7 @@ inline Lowered run_kernels(const nest::Function& f, const Kernels& all, const st
       // Turn by turn, the last tiles of each first.
       const int64_t turns = in_turns ? std::max<int64_t>(1, extent_value(k.cuts[0].units, symbols)) : 1, tiles = loop::divide(k, run).value().tiles / turns;
       for (int64_t turn = 0; turn < 2 * turns; ++turn) {
-        const int64_t first = turn / 2 * tiles, half = first + tiles / 2;
+        const int64_t first = turn / 2 * tiles, half = first + tiles / 2 / k.cluster * k.cluster;
         run.tile_begin = turn % 2 ? first : half;
         run.tile_end = turn % 2 ? half : first + tiles;
         auto r = runner(k, run);

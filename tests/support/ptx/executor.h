@@ -42,6 +42,7 @@ class Executor final : public lanes::Program {
 
  private:
   using Operand = targets::ptx::Operand;
+  static constexpr unsigned kPeerBits = 32;
   struct Step;
   struct At {
     lanes::Block& block;
@@ -72,8 +73,8 @@ class Executor final : public lanes::Program {
     switch (o.kind) {
       case Kind::Register: return at.regs[o.number];
       case Kind::Number: return low_bits(uint64_t(o.value), at.s.type.bits);
-      case Kind::Special: return o.number == uint32_t(targets::ptx::SpecialRegister::TidX)   ? at.lane
-                                 : o.number == uint32_t(targets::ptx::SpecialRegister::CtaidX) ? at.block.index()[0]
+      case Kind::Special: return o.number == uint32_t(targets::ptx::SpecialRegister::TidX)   ? at.block.lane_in_block(at.lane)
+                                 : o.number == uint32_t(targets::ptx::SpecialRegister::CtaidX) ? at.block.index()[0] + at.block.block_of(at.lane)
                                                                                                : at.block.index()[1];
       case Kind::SharedAddress: return uint64_t(o.value);
       case Kind::Label: case Kind::Param: return 0;
@@ -127,6 +128,14 @@ class Executor final : public lanes::Program {
   void branch(const At& at) { at.block.go_to(at.lane, at.s.in->operands[0].number); }
   void finish(const At& at) { at.block.finish(at.lane); }
   void barrier(const At& at) { at.block.wait(at.lane, at.pc + 1); }
+  void arrive(const At& at) { at.block.arrive(at.lane, at.pc + 1); }
+  void wait_for_cluster(const At& at) { at.block.wait_for_cluster(at.lane, at.pc + 1); }
+  // Where something of this block's memory is in that of another one: its number above the address.
+  void map_to_peer(const At& at) {
+    const auto& o = at.s.in->operands;
+    set(at, o[0], address(at, o[1]) | (value(at, o[2]) + 1) << kPeerBits);
+    at.block.go_to(at.lane, at.pc + 1);
+  }
 
   // Lanes of a warp wait until all of them are there.
   void multiply(lanes::Block& block, const Step& s, uint32_t pc, std::span<const uint32_t> lanes) {
@@ -186,7 +195,11 @@ class Executor final : public lanes::Program {
   void load(const At& at) {
     const targets::ptx::Instruction& i = *at.s.in;
     const unsigned bytes = at.s.type.bits / 8;
-    const std::byte* from = at.block.access(at.lane, space_of(at), address(at, i.operands[at.s.vector]), bytes * at.s.vector, false, true);
+    const uint64_t place = address(at, i.operands[at.s.vector]), peer = place >> kPeerBits;
+    const bool of_peer = i.op->parts[1] == "shared::cluster";
+    if (of_peer && peer == 0) return at.block.fail(at.lane, "load of another block's memory at an address of this one's");
+    const std::byte* from = of_peer ? at.block.access(at.lane, lanes::Space::Shared, uint32_t(peer - 1), low_bits(place, kPeerBits), bytes * at.s.vector, false, true)
+                                    : at.block.access(at.lane, space_of(at), place, bytes * at.s.vector, false, true);
     if (!from) return;
     for (unsigned k = 0; k < at.s.vector; ++k) {
       uint64_t v = 0;
@@ -256,6 +269,10 @@ inline Executor::Step Executor::decode(const targets::ptx::Instruction& i) {
     s.run = &Executor::finish;
   } else if (name == "bar") {
     s.run = &Executor::barrier;
+  } else if (name == "barrier") {
+    s.run = op.parts[2] == "arrive" ? &Executor::arrive : &Executor::wait_for_cluster;
+  } else if (name == "mapa") {
+    s.run = &Executor::map_to_peer;
   } else if (name == "shfl") {
     s.is_shuffle = true;
   } else if (name == "atom") {

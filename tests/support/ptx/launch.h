@@ -55,6 +55,7 @@ inline Outcome run_kernel(const LoadedModule& module, size_t kernel, std::vector
   const targets::ptx::Entry* code = module.code(kernel);
   Outcome out;
   if (!code) return out.error = "no code", out;
+  if (code->cluster > 1 && tiles <= first) return out;
   lanes::Memory memory;
   std::vector<uint64_t> params;
   for (size_t k = 0; k < buffers.size(); ++k) params.push_back(memory.add(buffers[k], k >= 64 || (entry.written >> k & 1)));
@@ -66,6 +67,7 @@ inline Outcome run_kernel(const LoadedModule& module, size_t kernel, std::vector
   if (!program.error().empty()) return out.error = program.error(), out;
   lanes::Launch launch;
   launch.lanes = entry.lanes[0];
+  launch.cluster = code->cluster;
   const uint32_t x = std::max(1u, std::min(tiles, 65535u));
   launch.grid = {x, (tiles + x - 1) / x, 1};
   launch.first = first;

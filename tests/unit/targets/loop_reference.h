@@ -228,6 +228,8 @@ class Reference {
         return 0;
       }
       case loop::StmtKind::Barrier:
+      case loop::StmtKind::ClusterBarrier:
+      case loop::StmtKind::Peer:
       case loop::StmtKind::FoldLanes:
       case loop::StmtKind::Mma:
       case loop::StmtKind::Copy:
