@@ -415,9 +415,7 @@ class Build {
     else if (!sources_.pipelines.tokenizers.empty()) report_.no_program = "tokenizers are kept as they are compiled";
     if (!report_.no_program.empty()) return;
     constexpr uint64_t kMostConstants = 256 << 10;
-    std::set<Digest> there;
-    for (const format::Tensor& tensor : builder.manifest.tensors) there.insert(tensor.content);
-    auto model = import::model_with_references(sources_.models.front().file, there, kMostConstants);
+    auto model = import::model_with_references(sources_.models.front().file, weights_.references(), kMostConstants);
     if (!model.ok()) {
       report_.no_program = model.status().message;
       return;

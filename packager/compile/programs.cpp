@@ -52,11 +52,15 @@ Result<Optimised> optimise(ir::Context& ctx, std::vector<Program>& programs, Wei
     for (const auto& segment : some.segments) MLC_RETURN_IF_ERROR(passes::run(ctx, *segment, options));
     return ok();
   };
-  options.pipeline = {all.begin(), all.begin() + common};
+  // Which constants other segments read is known where none has been joined.
+  const auto joined = std::find(all.begin(), all.begin() + common, "join-products");
+  options.pipeline = {all.begin(), joined};
   for (const auto& segment : parts.segments) {
     MLC_RETURN_IF_ERROR(passes::run(ctx, *segment, options));
     if (progress) progress(static_cast<size_t>(&segment - parts.segments.data()) + 1, parts.segments.size());
   }
+  options.reads_elsewhere = passes::reads_elsewhere_in(parts.segments);
+  MLC_RETURN_IF_ERROR(run(parts, {joined, all.begin() + common}));
   if (for_devices) {
     std::vector<std::string> names;
     for (const Program& program : programs) names.push_back(program.method.name);

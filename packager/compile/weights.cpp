@@ -116,6 +116,24 @@ Status WeightStore::write(container::ContainerBuilder& builder) const {
   return ok();
 }
 
+std::map<Digest, import::Reference> WeightStore::references() const {
+  std::map<Digest, import::Reference> found;
+  for (const Entry& entry : entries_) found.emplace(entry.content, import::Reference{entry.content});
+  for (const Entry& entry : entries_) {
+    const nest::ConstData& whole = *entry.array->data;
+    std::vector<uint64_t> shape = constant_shape(*entry.array);
+    if (whole.parts.empty() || whole.bytes.empty()) continue;
+    const uint64_t length = shape[whole.axis];
+    uint64_t from = 0;
+    for (const auto& part : whole.parts) {
+      shape[whole.axis] = length * part->bytes.size() / whole.bytes.size();
+      found.emplace(tensor_digest(stored_type(entry.array->dtype), shape, part->bytes), import::Reference{entry.content, import::PartOfTensor{whole.axis, from}});
+      from += shape[whole.axis];
+    }
+  }
+  return found;
+}
+
 uint64_t WeightStore::num_parameters() const {
   uint64_t total = 0;
   for (const Entry& entry : entries_) total += entry.array->data->bytes.size() / std::max(1u, bytes_of(entry.array->dtype));

@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "packager/container/builder.h"
+#include "packager/import/references.h"
 #include "packager/nest/nest.h"
 
 namespace mlc::compile {
@@ -31,6 +32,8 @@ class WeightStore {
   std::pair<uint32_t, uint32_t> place_of(const nest::Function& function, uint32_t array) const;
   // Moves tensors and packed bytes into a container. After `seal`.
   Status write(container::ContainerBuilder& builder) const;
+  // Where constants of the model are: tensors, and what is a part of one (passes/fuse/siblings.cpp), by their digests.
+  std::map<Digest, import::Reference> references() const;
   uint64_t num_parameters() const;
 
  private:

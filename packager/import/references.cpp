@@ -1,5 +1,6 @@
 #include "packager/import/references.h"
 
+#include <charconv>
 #include <filesystem>
 #include <optional>
 
@@ -172,17 +173,38 @@ void set_external(onnx::TensorProto& tensor, const std::string& key, const std::
   entry.set_value(value);
 }
 
-// None: the elements are in the file.
-std::optional<Digest> digest_referred(const onnx::TensorProto& tensor) {
+void set_reference(onnx::TensorProto& tensor, const Reference& reference) {
+  tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+  set_external(tensor, "location", std::string(kDigestPrefix) + to_hex(reference.tensor));
+  if (!reference.part) return;
+  set_external(tensor, "axis", std::to_string(reference.part->axis));
+  set_external(tensor, "from", std::to_string(reference.part->from));
+}
+
+std::optional<uint64_t> whole_number(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+// None: the elements are in the file, or what is said of where they are is wrong.
+std::optional<Reference> reference_of(const onnx::TensorProto& tensor) {
   if (tensor.data_location() != onnx::TensorProto::EXTERNAL) return std::nullopt;
-  for (const auto& entry : tensor.external_data())
-    if (entry.key() == "location" && entry.value().starts_with(kDigestPrefix)) return digest_from_hex(std::string_view(entry.value()).substr(kDigestPrefix.size()));
-  return std::nullopt;
+  std::optional<Digest> digest;
+  std::optional<uint64_t> axis, from;
+  for (const auto& entry : tensor.external_data()) {
+    const std::string_view value = entry.value();
+    if (entry.key() == "location" && value.starts_with(kDigestPrefix)) digest = digest_from_hex(value.substr(kDigestPrefix.size()));
+    if (entry.key() == "axis") axis = whole_number(value);
+    if (entry.key() == "from") from = whole_number(value);
+  }
+  if (!digest || axis.has_value() != from.has_value()) return std::nullopt;
+  return Reference{*digest, axis ? std::optional(PartOfTensor{*axis, *from}) : std::nullopt};
 }
 
 }  // namespace
 
-Result<std::vector<std::byte>> model_with_references(const std::string& path, const std::set<Digest>& there, uint64_t most) {
+Result<std::vector<std::byte>> model_with_references(const std::string& path, const std::map<Digest, Reference>& there, uint64_t most) {
   MLC_ASSIGN(const auto file, map_file(path));
   MLC_ASSIGN(const SplitModel split, split_model(file->bytes));
   MLC_ASSIGN(const auto proto, parse_proto(std::as_bytes(std::span(split.rest.data(), split.rest.size()))));
@@ -194,10 +216,9 @@ Result<std::vector<std::byte>> model_with_references(const std::string& path, co
     if (read.dtype == DType::Str) return ok();
     const std::vector<uint64_t> shape(read.shape.begin(), read.shape.end());
     const Digest digest = tensor_digest(read.dtype, shape, read.bytes);
-    if (read.bytes.size() >= kLeastReferred && there.count(digest) > 0) {
+    if (const auto found = there.find(digest); read.bytes.size() >= kLeastReferred && found != there.end()) {
       clear_elements(tensor);
-      tensor.set_data_location(onnx::TensorProto::EXTERNAL);
-      set_external(tensor, "location", std::string(kDigestPrefix) + to_hex(digest));
+      set_reference(tensor, found->second);
       return ok();
     }
     left += read.bytes.size();
@@ -220,15 +241,15 @@ Result<std::vector<std::byte>> model_with_references(const std::string& path, co
   return serialized(*proto);
 }
 
-Result<std::vector<std::byte>> model_with_data(Bytes model, const std::string& data_file, const std::function<Result<DataPlace>(const Digest&)>& place) {
+Result<std::vector<std::byte>> model_with_data(Bytes model, const std::string& data_file, const PlaceElements& place) {
   MLC_ASSIGN(const auto proto, parse_proto(model));
   const auto put = [&](onnx::TensorProto& tensor) -> Status {
-    const auto digest = digest_referred(tensor);
-    if (!digest) {
+    const auto reference = reference_of(tensor);
+    if (!reference) {
       if (tensor.data_location() != onnx::TensorProto::EXTERNAL) return ok();
       return Status(Code::Malformed, "a constant of the program lies in a file");
     }
-    MLC_ASSIGN(const DataPlace found, place(*digest));
+    MLC_ASSIGN(const DataPlace found, place(*reference, {tensor.dims().begin(), tensor.dims().end()}));
     tensor.clear_external_data();
     set_external(tensor, "location", data_file);
     set_external(tensor, "offset", std::to_string(found.offset));

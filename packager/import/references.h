@@ -3,7 +3,8 @@
 #pragma once
 
 #include <functional>
-#include <set>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,15 +14,25 @@
 
 namespace mlc::import {
 
-// The ONNX file without the elements of tensors whose digests (tensor_digest) are `there`, and without what is said of it for people only. All else that
-// is beside the file is taken in. Unsupported if more than `most` bytes of elements are left. The file was imported before.
-[[nodiscard]] Result<std::vector<std::byte>> model_with_references(const std::string& path, const std::set<Digest>& there, uint64_t most);
+// Where the elements of a constant are: those of a tensor, or of a part of it, of the constant's own shape: its elements along `axis` from `from` on.
+struct PartOfTensor {
+  uint64_t axis = 0, from = 0;
+};
+struct Reference {
+  Digest tensor{};  // tensor_digest
+  std::optional<PartOfTensor> part = std::nullopt;
+};
 
-// The same model as a file beside `data_file`. `place` puts the elements of the tensor of that digest into it and returns where they begin and how many bytes
+// The ONNX file without the elements of tensors whose digests (tensor_digest) are keys of `there`, and without what is said of it for people only. All else that
+// is beside the file is taken in. Unsupported if more than `most` bytes of elements are left. The file was imported before.
+[[nodiscard]] Result<std::vector<std::byte>> model_with_references(const std::string& path, const std::map<Digest, Reference>& there, uint64_t most);
+
+// The same model as a file beside `data_file`. `place` puts the elements of a constant of that shape into it and returns where they begin and how many bytes
 // they are. `model` may be any bytes: Malformed if they are none.
 struct DataPlace {
   uint64_t offset = 0, length = 0;
 };
-[[nodiscard]] Result<std::vector<std::byte>> model_with_data(Bytes model, const std::string& data_file, const std::function<Result<DataPlace>(const Digest&)>& place);
+using PlaceElements = std::function<Result<DataPlace>(const Reference&, const std::vector<uint64_t>& shape)>;
+[[nodiscard]] Result<std::vector<std::byte>> model_with_data(Bytes model, const std::string& data_file, const PlaceElements& place);
 
 }  // namespace mlc::import

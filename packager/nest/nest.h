@@ -21,6 +21,9 @@ namespace mlc::nest {
 struct ConstData {
   Bytes bytes;
   std::shared_ptr<const void> owner;
+  // Of one that was joined: the constants of the model that lie in it side by side along `axis`. Empty: it is none.
+  std::vector<std::shared_ptr<const ConstData>> parts = {};
+  size_t axis = 0;
 };
 
 struct Array {

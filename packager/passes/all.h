@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "packager/nest/nest.h"
+#include "packager/passes/passes.h"
 
 namespace mlc::passes {
 
@@ -29,6 +30,8 @@ Status widen(ir::Context& ctx, nest::Function& f, uint64_t most);
 Status split_windows(ir::Context& ctx, nest::Function& f);
 Status split_phases(ir::Context& ctx, nest::Function& f);
 Status split_folds(ir::Context& ctx, nest::Function& f);
+// `rounds_values`: what products of two values alone read will be stored rounded.
+Status join_products(ir::Context& ctx, nest::Function& f, const ReadsElsewhere& reads_elsewhere, bool rounds_values);
 Status group(ir::Context& ctx, nest::Function& f);
 // Of folds over pieces too, or of numbers alone.
 Status prologues(ir::Context& ctx, nest::Function& f, bool with_folds);

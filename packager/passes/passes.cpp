@@ -30,7 +30,9 @@ std::vector<NamedPass> all_passes() {
           {"products-in-bf16", rounding(DType::BF16, true)}, {"weights-in-f16", rounding(DType::F16, false)},
           {"values-in-bf16", [](ir::Context& ctx, nest::Function& f, const Options&) { return round_values(ctx, f, DType::BF16); }},
           {"values-in-f16", [](ir::Context& ctx, nest::Function& f, const Options&) { return round_values(ctx, f, DType::F16); }}, {"products-in-tf32", plain(products_in_tf32)},
-          {"codes", plain(codes)}, {"pad-codes", plain(pad_codes)}, {"split-dims", plain(split_dims)},
+          {"codes", plain(codes)}, {"pad-codes", plain(pad_codes)}, {"join-products", [](ir::Context& ctx, nest::Function& f, const Options& o) {
+            return join_products(ctx, f, o.reads_elsewhere, o.precision == Precision::BF16 || o.precision == Precision::F16);
+          }}, {"split-dims", plain(split_dims)},
           {"procs", plain(simplify_procs)}, {"split-windows", plain(split_windows)}, {"layout", plain(assign_layouts)}, {"inline-weights", plain(inline_weights)},
           {"winograd", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived); }},
           {"winograd-on-devices", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived, &targets::kAnyDevice); }},
@@ -44,7 +46,7 @@ std::vector<NamedPass> all_passes() {
 }
 
 std::vector<std::string> default_pipeline() {
-  return {"narrow", "algebra", "fold-constants", "permute-weights", "cleanup", "fuse", "scale-weights", "codes", "pad-codes", "fold-constants", "cleanup", "split-dims", "procs", "split-windows", "layout", "inline-weights",
+  return {"narrow", "algebra", "fold-constants", "permute-weights", "cleanup", "fuse", "scale-weights", "codes", "pad-codes", "fold-constants", "cleanup", "join-products", "split-dims", "procs", "split-windows", "layout", "inline-weights",
           "derive-weights", "widen", "winograd", "split-phases", "split-folds", "group", "prologues", "in-place"};
 }
 

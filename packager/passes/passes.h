@@ -12,6 +12,7 @@
 //   weights-in-f16  the same in f16, but for weights that it cannot hold
 //   codes           zero points of 8 bits leave sums of products, weights are signed and activations are not
 //   pad-codes       products of codes with few channels read copies with borders: taps in groups instead of channels
+//   join-products   products of one array with constant weights, and with equal epilogues, are one product of weights side by side
 //   split-dims      splits a flattened dim where its index needs div or mod by a dynamic extent, or where vectors would cross its rows
 //   procs           loops of procs: indices written out, folds over the same range in one loop
 //   split-windows   the largest of a window of three axes is found along one axis, then along the others
@@ -70,11 +71,17 @@ constexpr uint64_t kUsualDerived = 64 << 20;
 // model asks for, of which there are more the larger it is. It is counted, not timed: equal builds give equal files.
 constexpr double kLeastFolding = 1e10, kFoldingPerByte = 32;
 
+// Whether another function of the model reads a constant equal to this one.
+using ReadsElsewhere = std::function<bool(const nest::Function& f, uint32_t array)>;
+// Among these, as they are now. The functions must outlive it.
+ReadsElsewhere reads_elsewhere_in(const std::vector<std::unique_ptr<nest::Function>>& functions);
+
 struct Options {
   std::vector<std::string> pipeline = default_pipeline();
   Precision precision = Precision::F32;  // that devices have behind the others; whose pass `pipeline` has already
   double* folding = nullptr;  // what is left of it, for several functions together; null: kLeastFolding for this one
   uint64_t most_derived = kUsualDerived;  // bytes of derived constants that a function may ask for
+  ReadsElsewhere reads_elsewhere;  // empty: none does
   std::function<Status(const std::string& pass, const nest::Function& f)> after;  // each pass; may be empty
   bool verify = true;       // structure after every pass (index ranges only with `check`)
   bool check = false;

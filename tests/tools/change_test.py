@@ -348,6 +348,28 @@ def add_compiles_the_program_that_the_file_keeps(t):
     t.json("mlpack", "add", path, "--target", "armv8-a", "--pipeline", DIGITS / "pipeline.json", code=2)
 
 
+def joined_weights_are_there_once_and_in_the_program(t):
+    """Two products of one array have their weights side by side: the program refers to parts of these."""
+    nodes = [onnx_file.node("MatMul", ["x", f"w{k}"], [f"p{k}"]) for k in (0, 1)] + [onnx_file.node("MatMul", [f"p{k}", f"v{k}"], [f"y{k}"]) for k in (0, 1)]
+
+    def weights(name, rows, columns):
+        values = [((k * 7 + rows) % 13 - 6) / 64 for k in range(rows * columns)]
+        return onnx_file.tensor(name, "f32", [rows, columns], struct.pack(f"<{len(values)}f", *values))
+
+    constants = [weights("w0", 256, 512), weights("w1", 256, 256), weights("v0", 512, 16), weights("v1", 256, 16)]
+    ports = [onnx_file.port(f"y{k}", "f32", ["N", 16]) for k in (0, 1)]
+    (t.dir / "two.onnx").write_bytes(onnx_file.model(nodes, [onnx_file.port("x", "f32", ["N", 256])], ports, constants))
+    answer = t.json("mlpack", "build", "two.onnx", "-o", "two.mlc", "--target", "x86-64-v2", "--no-sign")
+    assert "no_program" not in answer and answer["bytes"] < 1.2 * sum(len(c) for c in constants), answer
+    names = t.run("mlpack", "inspect", "two.mlc", "--tensors").stdout
+    assert "w0 | w1" in names and "w0  " not in names, names
+    t.run("mlpack", "add", "two.mlc", "--target", "rv64gc,x86-64-v3", "--from", "two.onnx", "-o", "given.mlc")
+    (t.dir / "two.onnx").unlink()
+    t.run("mlpack", "add", "two.mlc", "--target", "rv64gc,x86-64-v3", "-o", "kept.mlc")
+    assert (t.dir / "kept.mlc").read_bytes() == (t.dir / "given.mlc").read_bytes()
+    t.run("mlrun", "selftest", "kept.mlc", "--allow-unsigned")
+
+
 def files_without_a_program_say_so(t):
     path = built(t, "m.mlc", "portable", "--no-program")
     refused = t.json("mlpack", "add", path, "--target", "rv64gc", code=3)
@@ -448,5 +470,5 @@ if __name__ == "__main__":
           what_cannot_be_done_says_why, a_damaged_original_fills_nothing, new_labels_give_new_words_and_the_same_code,
           a_pipeline_is_taken_where_nothing_compiled_differs, what_cannot_be_relabelled_says_why, a_thinned_file_is_relabelled_and_filled, a_rich_manifest_stays_what_it_is,
           thin_then_add_gives_the_code_of_the_build, code_of_a_target_does_not_depend_on_the_others, add_takes_the_model_of_the_file_only, upgrade_writes_the_form_of_this_version_and_keeps_segments, a_file_that_gives_wrong_answers_is_not_upgraded,
-          add_compiles_the_program_that_the_file_keeps, files_without_a_program_say_so,
+          add_compiles_the_program_that_the_file_keeps, joined_weights_are_there_once_and_in_the_program, files_without_a_program_say_so,
           any_sequence_of_changes_leaves_a_file_that_verifies_and_answers_equally])

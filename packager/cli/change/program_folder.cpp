@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <tuple>
 
 #include "base/text/shell_word.h"
 #include "packager/cli/container_file.h"
@@ -34,26 +35,51 @@ class ElementFile {
   ElementFile(const container::Container& file, const fs::path& path) : file_(file), out_(path, std::ios::binary | std::ios::trunc) {
     for (uint32_t k = 0; k < file.manifest().tensors.size(); ++k) tensors_.emplace(file.manifest().tensors[k].content, k);
   }
-  Result<import::DataPlace> place(const Digest& digest) {
-    const auto known = placed_.find(digest);
+  Result<import::DataPlace> place(const import::Reference& reference, const std::vector<uint64_t>& shape) {
+    const Key key{reference.tensor, reference.part ? reference.part->axis : 0, reference.part ? reference.part->from : 0, reference.part ? shape : std::vector<uint64_t>()};
+    const auto known = placed_.find(key);
     if (known != placed_.end()) return known->second;
-    const auto found = tensors_.find(digest);
+    const auto found = tensors_.find(reference.tensor);
     if (found == tensors_.end()) return Status(Code::Malformed, "the program refers to a tensor that the file does not have");
     const format::Tensor& tensor = file_.manifest().tensors[found->second];
-    MLC_ASSIGN(const std::vector<std::byte> bytes, elements(tensor));
-    if (tensor_digest(tensor.dtype, tensor.shape, bytes) != digest) return Status(Code::BadSignature, "tensor {}: its elements are not those of its digest", format::quoted(tensor.name));
+    MLC_ASSIGN(std::vector<std::byte> bytes, elements(tensor));
+    if (tensor_digest(tensor.dtype, tensor.shape, bytes) != reference.tensor) return Status(Code::BadSignature, "tensor {}: its elements are not those of its digest", format::quoted(tensor.name));
+    if (reference.part) {
+      MLC_ASSIGN(bytes, part_of(tensor, bytes, *reference.part, shape));
+    }
     const import::DataPlace place{at_, bytes.size()};
     out_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     constexpr uint64_t kAlign = 64;
     const uint64_t end = (at_ + bytes.size() + kAlign - 1) / kAlign * kAlign;
     for (uint64_t k = at_ + bytes.size(); k < end; ++k) out_.put(0);
     at_ = end;
-    placed_.emplace(digest, place);
+    placed_.emplace(key, place);
     return place;
   }
   bool flushed() { return static_cast<bool>(out_.flush()); }
 
  private:
+  using Key = std::tuple<Digest, uint64_t, uint64_t, std::vector<uint64_t>>;  // tensor, axis, from, shape
+  // Elements of `shape`, which is that of the tensor but for the axis.
+  static Result<std::vector<std::byte>> part_of(const format::Tensor& tensor, Bytes elements, const import::PartOfTensor& part, const std::vector<uint64_t>& shape) {
+    const Status wrong(Code::Malformed, "the program refers to a part of tensor {} that is none", format::quoted(tensor.name));
+    if (shape.size() != tensor.shape.size() || part.axis >= shape.size() || bits_of(tensor.dtype) % 8 != 0) return wrong;
+    uint64_t rows = 1, element = bytes_of(tensor.dtype);
+    for (size_t k = 0; k < shape.size(); ++k) {
+      if (k == part.axis) continue;
+      if (shape[k] != tensor.shape[k]) return wrong;
+      (k < part.axis ? rows : element) *= shape[k];
+    }
+    const uint64_t whole = tensor.shape[part.axis], length = shape[part.axis];
+    if (part.from > whole || length > whole - part.from) return wrong;
+    std::vector<std::byte> out;
+    out.reserve(rows * length * element);
+    for (uint64_t row = 0; row < rows; ++row) {
+      const Bytes from = elements.subspan((row * whole + part.from) * element, length * element);
+      out.insert(out.end(), from.begin(), from.end());
+    }
+    return out;
+  }
   Result<std::vector<std::byte>> elements(const format::Tensor& tensor) const {
     if (tensor.copies.empty()) return std::vector<std::byte>();
     const format::Copy& copy = tensor.copies.front();
@@ -67,7 +93,7 @@ class ElementFile {
   const container::Container& file_;
   std::ofstream out_;
   std::map<Digest, uint32_t> tensors_;
-  std::map<Digest, import::DataPlace> placed_;
+  std::map<Key, import::DataPlace> placed_;
   uint64_t at_ = 0;
 };
 
@@ -112,7 +138,7 @@ Result<ProgramFolder> ProgramFolder::of(const std::string& file, const std::stri
   const fs::path folder = *out.path_;
   MLC_ASSIGN(out.flags_, flags_of_text(program.options));
   ElementFile elements(*opened.opened, folder / kDataFile);
-  auto model = import::model_with_data(program.model, kDataFile, [&](const Digest& digest) { return elements.place(digest); });
+  auto model = import::model_with_data(program.model, kDataFile, [&](const import::Reference& reference, const std::vector<uint64_t>& shape) { return elements.place(reference, shape); });
   if (!model.ok()) return std::move(model).status().note(file + ": its program");
   if (!elements.flushed()) return Status(Code::Resource, *out.path_ + ": cannot be written");
   MLC_RETURN_IF_ERROR(put_file(folder / kModelFile, *model));

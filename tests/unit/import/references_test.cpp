@@ -55,14 +55,16 @@ TEST_CASE("constants that are elsewhere go, and come back") {
   folder.write("w.bin", bytes_of("12345678" + kMany));
   for (const std::string& fields : {raw(kMany), external("w.bin", "8", "400")}) {
     const std::string path = folder.write("m.onnx", bytes_of(sample_model(fields)));
-    const auto shorter = import::model_with_references(path, {digest_of_many()}, 0);
+    const auto shorter = import::model_with_references(path, {{digest_of_many(), {digest_of_many()}}}, 0);
     REQUIRE_MESSAGE(shorter.ok(), shorter.status().text());
     CHECK(shorter->size() < 600);
     const std::string text(reinterpret_cast<const char*>(shorter->data()), shorter->size());
     CHECK(text.find("somebody") == std::string::npos);  // paths of who exported it
     CHECK(text.find("xxxx") == std::string::npos);
-    const auto whole = import::model_with_data(*shorter, "w.bin", [&](const Digest& digest) -> Result<import::DataPlace> {
-      CHECK(digest == digest_of_many());
+    const auto whole = import::model_with_data(*shorter, "w.bin", [&](const import::Reference& reference, const std::vector<uint64_t>& shape) -> Result<import::DataPlace> {
+      CHECK(reference.tensor == digest_of_many());
+      CHECK(!reference.part);
+      CHECK(shape == std::vector<uint64_t>{100});
       return import::DataPlace{8, 400};
     });
     REQUIRE_MESSAGE(whole.ok(), whole.status().text());
@@ -71,6 +73,33 @@ TEST_CASE("constants that are elsewhere go, and come back") {
     CHECK(again->graph.nodes.size() == import::import_onnx(path)->graph.nodes.size());
     const Bytes w = again->graph.initializers.at("w").bytes;
     CHECK(std::string(reinterpret_cast<const char*>(w.data()), w.size()) == kMany);
+  }
+}
+
+TEST_CASE("what is part of a tensor says of which, and where") {
+  const ModelFolder folder;
+  Digest whole{};
+  whole[0] = std::byte{7};
+  const std::string path = folder.write("m.onnx", bytes_of(sample_model(raw(kMany))));
+  const auto shorter = import::model_with_references(path, {{digest_of_many(), {whole, import::PartOfTensor{1, 320}}}}, 0);
+  REQUIRE_MESSAGE(shorter.ok(), shorter.status().text());
+  const auto place = [&](const import::Reference& reference, const std::vector<uint64_t>& shape) -> Result<import::DataPlace> {
+    CHECK(reference.tensor == whole);
+    REQUIRE(reference.part.has_value());
+    CHECK(reference.part->axis == 1);
+    CHECK(reference.part->from == 320);
+    CHECK(shape == std::vector<uint64_t>{100});
+    return import::DataPlace{8, 400};
+  };
+  CHECK(import::model_with_data(*shorter, "w.bin", place).ok());
+  // An axis without a place on it, and a place that is no number.
+  std::string text(reinterpret_cast<const char*>(shorter->data()), shorter->size());
+  for (const auto& [from, to] : {std::pair<std::string, std::string>{"from", "form"}, {"320", "32x"}}) {
+    std::string other = text;
+    for (size_t at = 0; (at = other.find(from, at)) != std::string::npos;) other.replace(at, from.size(), to);
+    const auto found = import::model_with_data(bytes_of(other), "w.bin", place);
+    REQUIRE(!found.ok());
+    CHECK(found.status().message.find("lies in a file") != std::string::npos);
   }
 }
 
@@ -83,13 +112,13 @@ TEST_CASE("what is not elsewhere stays, as far as that is wanted") {
   CHECK(refused.status().message.find("more than 799 bytes") != std::string::npos);
   const auto kept = import::model_with_references(path, {}, 800);
   REQUIRE_MESSAGE(kept.ok(), kept.status().text());
-  const auto none = [](const Digest&) -> Result<import::DataPlace> { return Status(Code::Internal, "nothing is referred to"); };
+  const auto none = [](const import::Reference&, const std::vector<uint64_t>&) -> Result<import::DataPlace> { return Status(Code::Internal, "nothing is referred to"); };
   REQUIRE(import::model_with_data(*kept, "w.bin", none).ok());
 }
 
 TEST_CASE("a program that refers to a file of its own choice is refused") {
   const std::string model = sample_model(external("/etc/passwd"));
-  const auto none = [](const Digest&) -> Result<import::DataPlace> { return import::DataPlace{}; };
+  const auto none = [](const import::Reference&, const std::vector<uint64_t>&) -> Result<import::DataPlace> { return import::DataPlace{}; };
   const auto found = import::model_with_data(bytes_of(model), "w.bin", none);
   REQUIRE(!found.ok());
   CHECK(found.status().message.find("lies in a file") != std::string::npos);
@@ -99,7 +128,7 @@ TEST_CASE("a program that refers to a file of its own choice is refused") {
 TEST_CASE("any bytes are refused, or are a model that refers to what is there") {
   const ModelFolder folder;
   const std::string path = folder.write("m.onnx", bytes_of(sample_model(raw(kMany))));
-  const auto good = import::model_with_references(path, {digest_of_many()}, 0);
+  const auto good = import::model_with_references(path, {{digest_of_many(), {digest_of_many()}}}, 0);
   REQUIRE(good.ok());
   uint32_t seed = 1;
   const auto draw = [&](uint32_t below) { return (seed = seed * 1664525 + 1013904223) / 256 % below; };
@@ -107,8 +136,8 @@ TEST_CASE("any bytes are refused, or are a model that refers to what is there") 
     std::vector<std::byte> bad = *good;
     for (uint32_t k = 0; k < 1 + draw(3); ++k) bad[draw(static_cast<uint32_t>(bad.size()))] = static_cast<std::byte>(draw(256));
     if (draw(8) == 0) bad.resize(draw(static_cast<uint32_t>(bad.size())));
-    (void)import::model_with_data(bad, "w.bin", [&](const Digest& digest) -> Result<import::DataPlace> {
-      if (digest != digest_of_many()) return Status(Code::Malformed, "no such tensor");
+    (void)import::model_with_data(bad, "w.bin", [&](const import::Reference& reference, const std::vector<uint64_t>&) -> Result<import::DataPlace> {
+      if (reference.tensor != digest_of_many()) return Status(Code::Malformed, "no such tensor");
       return import::DataPlace{8, 400};
     });
   }
