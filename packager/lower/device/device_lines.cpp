@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "packager/lower/device/device_scan.h"
 #include "packager/lower/device/lanes.h"
 
 namespace mlc::lower {
