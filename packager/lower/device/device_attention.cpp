@@ -36,7 +36,7 @@ constexpr int64_t kMostSums = 64;             // of a lane, for a good schedule
 constexpr unsigned kCopies = 2, kMoreCopies = 8;  // of a step: SPIR-V is compiled where it runs
 constexpr int64_t kCopiesOfLoads = 4;
 constexpr int64_t kKeys = 32;                 // of a turn
-constexpr int64_t kLeastLanesOfKey = 4, kMostLanesOfKey = 32, kLoadsUnderWay = 16;  // of blocks of one query; loads of a lane
+constexpr int64_t kLeastLanesOfKey = 4, kMostLanesOfKey = 32, kLoadsUnderWay = 16, kMostKeysOfLane = 4;  // of blocks of one query; of a lane, in a turn: more are spilled
 
 // Elements of a value as lanes have them: in vectors, eight side by side.
 int64_t padded(int64_t elements) {
@@ -426,7 +426,7 @@ class Attentions {
     for (const int64_t loads : {2, 1, 4}) {
       const auto lanes = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((longest + kNeighboursOfLoad * loads - 1) / (kNeighboursOfLoad * loads))));
       const int64_t depth = std::clamp<int64_t>(lanes, kLeastLanesOfKey, kMostLanesOfKey), piece = depth * kNeighboursOfLoad;
-      const int64_t of_key = (space.query_depth + piece - 1) / piece + (a_.values.points->i + piece - 1) / piece, copies = std::clamp<int64_t>(kLoadsUnderWay / of_key, 1, kMoreCopies);
+      const int64_t of_key = (space.query_depth + piece - 1) / piece + (a_.values.points->i + piece - 1) / piece, copies = std::clamp<int64_t>(kLoadsUnderWay / of_key, 1, kMostKeysOfLane);
       how.tile = {1, schedule::kQueryLanes / depth * copies, depth, static_cast<unsigned>(copies), true};
       if (std::find(ranked.begin(), ranked.end(), how) == ranked.end() && schedule::verify(how, space).ok()) ranked.push_back(how);
     }
