@@ -23,6 +23,7 @@ Status permute_weights(ir::Context& ctx, nest::Function& f);
 Status simplify_procs(ir::Context& ctx, nest::Function& f);
 Status split_dims(ir::Context& ctx, nest::Function& f);
 Status in_place(ir::Context& ctx, nest::Function& f);
+Status join_copies(ir::Context& ctx, nest::Function& f);
 Status assign_layouts(ir::Context& ctx, nest::Function& f);
 Status inline_weights(ir::Context& ctx, nest::Function& f);
 Status derive_weights(ir::Context& ctx, nest::Function& f, uint64_t most);

@@ -120,6 +120,9 @@ struct Schedule {
 bool is_tiled(const Schedule& schedule);
 // Whether warps multiply, by tensor cores.
 bool is_mma(const Schedule& schedule);
+// Whether blocks of attention have one query, whose keys the lanes share. `depth` lanes have a key together, `columns` keys are a turn.
+bool has_one_query(const Schedule& schedule);
+constexpr unsigned kQueryLanes = 256;  // of such a block
 std::string print(const Schedule& schedule);
 // The inverse of print. Fails on anything else.
 Result<Schedule> parse(std::string_view text);
@@ -160,6 +163,7 @@ struct Space {
   int64_t tile_rows = 0;       // Slices: those of the product, which all lanes of a block have
   int64_t tile_columns = 0;    // Attention: elements of a value, which all lanes of a block have
   int64_t mma_depth = 0;       // Attention on tensor cores: elements of a query, filled up to whole pieces
+  int64_t query_depth = 0;     // Attention of a query for each block: its elements; 0: there is no such schedule
   unsigned shared_bytes = 0;   // devices: of a block
   std::vector<std::string> instructions, places, needed_places;
 };

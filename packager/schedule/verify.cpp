@@ -13,6 +13,7 @@ constexpr int64_t kTileSide = 8;      // lanes of a tile, along rows and along c
 constexpr int64_t kMostOfValues = 128, kValueWidth = 32;  // sums of a lane; of these, neighbours that go through memory at once
 constexpr int64_t kMmaValueWidth = 32;                        // elements of a value that warps take at once
 constexpr int64_t kMostCellsOfWarp = 96;                      // of attention, that a lane keeps: queries, and sums
+constexpr int64_t kMostLanesOfKey = 32, kElementsOfLoad = 4, kMostLoads = 40;  // of attention by single queries: of 16 bytes each, that a lane keeps
 constexpr int64_t kMmaShared = 48 << 10;                      // bytes that a block has on every device with tensor cores, without asking for them
 constexpr int64_t kMmaPieceBytes = 64, kMostStages = 4;       // of a row or a column; of pieces
 constexpr int64_t kMostHeights = 16;  // each has code of its own, where the run decides
@@ -24,7 +25,7 @@ class Verifier {
   Status run() {
     if (s_.family != space_.family) return refused("it is of another family");
     if (!std::has_single_bit(s_.vector_bytes) || s_.vector_bytes > kMostVectorBytes) return refused("vectors have 1 to 64 bytes, a power of two");
-    const unsigned block = is_mma(s_) ? mma_lanes() : space_.block;
+    const unsigned block = is_mma(s_) ? mma_lanes() : has_one_query(s_) ? kQueryLanes : space_.block;
     if (s_.block != block) return refused(block ? "blocks have " + std::to_string(block) + " lanes" : "a processor has no blocks");
     if (s_.family == Family::Proc) return s_.loops.empty() && s_.places.empty() ? ok() : refused("loops of a proc are its own");
     MLC_RETURN_IF_ERROR(order());
@@ -191,6 +192,7 @@ class Verifier {
     if (is_mma(s_) && s_.family != Family::Attention) return mma();
     if (t.stages != 0) return refused("only products of warps have stages");
     if (is_mma(s_)) return mma_attention();
+    if (has_one_query(s_)) return query();
     if (s_.family == Family::Slices) return slices();
     if (s_.family == Family::Lines) return lines();
     if (s_.family != Family::Tile && s_.family != Family::Attention) return t == Tile{} ? ok() : refused("only products of devices have tiles");
@@ -241,6 +243,18 @@ class Verifier {
     if ((std::max(turn, results) + t.rows) * 4 > kMmaShared) return refused("the tile is larger than the memory of a block");
     return s_.places.empty() ? ok() : refused("sums of such a tile go through memory anyhow");
   }
+  // All lanes of a key belong to one warp, and a turn's keys and values are in registers at once.
+  Status query() const {
+    const Tile& t = s_.tile;
+    if (space_.query_depth == 0) return refused("lanes do not share keys");
+    if (t.depth < 2 || t.depth > kMostLanesOfKey || !std::has_single_bit(static_cast<uint64_t>(t.depth))) return refused("2 to 32 lanes share a key, a power of two");
+    const int64_t groups = kQueryLanes / t.depth, piece = t.depth * kElementsOfLoad;
+    if (!t.flat || t.copies < 1 || t.copies > kMostCopies || t.columns != groups * t.copies) return refused("keys of a turn are so many for each group of lanes");
+    const int64_t factors = (space_.query_depth + piece - 1) / piece, values = (space_.tile_columns + piece - 1) / piece;
+    if (t.copies * (factors + values) + factors + values > kMostLoads) return refused("a lane has too many elements");
+    if (groups * values * piece * 4 > space_.shared_bytes) return refused("results are larger than the memory of a block");
+    return s_.places.empty() ? ok() : refused("results of groups go through memory anyhow");
+  }
   Status slices() const {
     const Tile& t = s_.tile;
     if (t.rows != space_.tile_rows || t.columns < 1 || t.depth < 1 || t.columns > s_.block || t.columns * t.depth != s_.block) return refused("lanes are columns times slices");
@@ -286,6 +300,7 @@ class Verifier {
 
 bool is_tiled(const Schedule& s) { return s.instruction.starts_with("tiles."); }
 bool is_mma(const Schedule& s) { return s.instruction.starts_with("mma."); }
+bool has_one_query(const Schedule& s) { return s.family == Family::Attention && s.tile.rows == 1; }
 
 Status verify(const Schedule& schedule, const Space& space) { return Verifier(schedule, space).run(); }
 

@@ -263,7 +263,9 @@ class Finder {
     auto product = product_for_device(ctx_, scores(a, params));
     if (!product || product->sum() != DType::F32) return none;
     if (product->columns.dims != Dims{key_}) std::swap(product->rows, product->columns);
-    if (product->columns.dims != Dims{key_} || !std::is_permutation(product->rows.dims.begin(), product->rows.dims.end(), queries_.begin(), queries_.end())) return none;
+    Dims queries = queries_;
+    std::erase_if(queries, [&](const ir::Dim* d) { return std::find(product->batch.begin(), product->batch.end(), d) != product->batch.end(); });  // of one query at most
+    if (product->columns.dims != Dims{key_} || !std::is_permutation(product->rows.dims.begin(), product->rows.dims.end(), queries.begin(), queries.end())) return none;
     a.product = std::move(*product);
     a.nest.params = params.list;
     return std::optional(std::move(a));

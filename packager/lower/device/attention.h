@@ -33,6 +33,9 @@ struct Attention {
 // The nests of the group as attention; nothing, if they are none, or if other statements read what they pass on.
 Result<std::optional<Attention>> attention_of(ir::Context& ctx, const nest::Function& f, const nest::Group& group);
 
+// Of queries that only the run knows: so many are a case of their own, with a kernel that no other number is for (`nest.product`). 0: one kernel is for all.
+int64_t few_queries(const Job& job, const Attention& attention);
+
 // Its schedules on a device; nothing, if there is too little to share. `attention` must outlive them.
 std::optional<Schedules> device_attention(const Job& job, const Attention& attention);
 

@@ -12,6 +12,7 @@
 #include "packager/lower/device/device_attention.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -30,10 +31,12 @@ namespace {
 constexpr int64_t kVectorOfLane = 4;
 constexpr int64_t kMostValues = 256;          // elements of a value
 constexpr double kLeastQueries = 8, kLeastKeys = 8;
+constexpr double kMostFewQueries = 16;        // in blocks of their own: more fill half of the smallest tile of warps
 constexpr int64_t kMostSums = 64;             // of a lane, for a good schedule
 constexpr unsigned kCopies = 2, kMoreCopies = 8;  // of a step: SPIR-V is compiled where it runs
 constexpr int64_t kCopiesOfLoads = 4;
 constexpr int64_t kKeys = 32;                 // of a turn
+constexpr int64_t kLeastLanesOfKey = 4, kMostLanesOfKey = 32, kLoadsUnderWay = 16, kMostKeysOfLane = 4;  // of blocks of one query; of a lane, in a turn: more are spilled
 
 // Elements of a value as lanes have them: in vectors, eight side by side.
 int64_t padded(int64_t elements) {
@@ -46,7 +49,7 @@ const Expr* extreme_bound(Body& s, const Attention& a, const Expr* first, int64_
   ir::Context& ctx = s.ctx;
   const std::vector<const ir::Dim*>& dims = a.product.rows.dims;
   const auto knows = [&](const ir::Dim* d) { return s.facts.depends(bound, d); };
-  if (std::none_of(dims.begin(), dims.end(), knows)) return s.value(bound);
+  if (rows == 1 || std::none_of(dims.begin(), dims.end(), knows)) return s.value(bound);
   if (dims.size() != 1) return nullptr;
   const Expr* leaf[] = {ctx.dim(dims[0])};
   const auto linear = ir::linear_in(ctx, bound, leaf);
@@ -70,6 +73,15 @@ std::pair<const Expr*, const Expr*> keys_of_block(Skeleton& k, Body& s, const At
       if (const Expr* e = bound->end ? extreme_bound(s, a, first, rows, bound->end, /*largest=*/true) : nullptr) end = ctx.min(end, e);
     }
   return {k.b.let(begin), k.b.let(end)};
+}
+
+const Expr* fours_of(ir::Context& ctx, Facts& facts, const DeviceProduct::Side& side, const std::vector<const ir::Dim*>& dims, const Expr* points) {
+  const nest::Operand& o = side.factor;
+  if (dims.size() != 1 || !o.is_plain() || o.load->access == ir::Access::Checked || !side.terms.empty() || facts.needs_guard(o.load->args[0])) return nullptr;
+  const Expr* leaf[] = {ctx.dim(dims[0])};
+  const auto linear = ir::linear_in(ctx, o.load->args[0], leaf);
+  const bool is_load = linear && linear->coefficients[0]->is_int(1) && ir::divisor_of(linear->rest) % kNeighboursOfLoad == 0 && ir::divisor_of(points) % kNeighboursOfLoad == 0;
+  return is_load ? ctx.floordiv(linear->rest, ctx.integer(kNeighboursOfLoad)) : nullptr;
 }
 
 bool has_whole_turns(const Attention& a, int64_t keys) { return a.score->op != Op::Select && ir::divisor_of(a.key->extent) % keys == 0; }
@@ -320,7 +332,9 @@ class Attentions {
     const unsigned most = job_.target.most_buffers();
     if (!a_.all || (most && a_.nest.params.size() > most)) return std::nullopt;
     if (!elements->is_const() || elements->i < 1 || elements->i > kMostValues) return std::nullopt;
-    if (estimate(p.rows.points) < kLeastQueries || estimate(a_.key->extent) < kLeastKeys || p.depth.empty()) return std::nullopt;
+    if (estimate(a_.key->extent) < kLeastKeys || p.depth.empty()) return std::nullopt;
+    const bool has_tiles = queries() >= kLeastQueries, has_queries = by_query() && (!has_tiles || prefers_queries());
+    if (!has_tiles && !has_queries) return std::nullopt;
     Schedules s;
     s.space.family = Family::Attention;
     s.space.block = kTileLanes;
@@ -328,7 +342,8 @@ class Attentions {
     s.space.tile_columns = padded(elements->i);
     const std::string instruction = job_.target.has_fma ? "fma.f32" : "mul.f32";
     s.space.instructions = {instruction};
-    const std::string mma = attention_mma_instruction(job_, a_);
+    if (by_query()) s.space.query_depth = p.depth_points->i;
+    const std::string mma = has_tiles ? attention_mma_instruction(job_, a_) : std::string();
     if (!mma.empty()) s.space.instructions.push_back(mma), s.space.mma_depth = attention_mma_depth(a_);
     schedule::Schedule best{.family = Family::Attention, .instruction = instruction, .block = kTileLanes, .vector_bytes = job_.vector_bytes()};
     DimNames names;
@@ -346,17 +361,46 @@ class Attentions {
     for (const ir::Dim* d : a_.values.dims) add(d, false, false);
     add(a_.key, false, true);
     for (const ir::Dim* d : p.depth) add(d, false, true);
+    if (has_queries) rank_queries(best, s.space, s.ranked);
     if (!mma.empty()) rank_mma(best, mma, s.space, s.ranked);
-    rank(best, s.space, s.ranked);
+    if (has_tiles) rank(best, s.space, s.ranked);
     if (s.ranked.empty()) return std::nullopt;
     s.build = [&job = job_, &a = a_](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
       if (schedule::is_mma(how)) return attention_mma_stage(job, a, k, how);
+      if (schedule::has_one_query(how)) return attention_row_stage(job, a, k, how);
       return std::make_unique<AttentionStage>(job, a, k, how);
     };
     return s;
   }
 
+  // The most queries that are better off in blocks of their own, of numbers that the run may have; 0: none are.
+  int64_t few_queries() {
+    const Expr* points = a_.product.rows.points;
+    const int64_t unit = std::max({int64_t{1}, ir::divisor_of(points), ir::interval_of(points).lo});
+    int64_t few = 0;
+    if (!by_query() || points->is_const() || about_ > 0 || prefers_queries()) return 0;
+    for (int64_t k = 1; k <= kFewFreeRows; ++k) {
+      about_ = static_cast<double>(unit * k);
+      if (prefers_queries()) few = unit * k;
+    }
+    about_ = 0;
+    return few < ir::interval_of(points).hi ? few : 0;
+  }
+
  private:
+  // Lanes load several elements at once, fold what they have of a score by instructions, and keep all of a query.
+  bool by_query() const {
+    const Expr* depth = a_.product.depth_points;
+    return job_.target.folds_lanes && job_.target.access_bytes > 0 && depth->is_const() && depth->i >= 1 && depth->i <= kMostValues;
+  }
+
+  double queries() const { return about_ > 0 ? about_ : estimate(a_.product.rows.points); }
+
+  // Whether blocks of one query take less than tiles: each reads all keys, as a tile of many does.
+  bool prefers_queries() const {
+    return queries() <= kMostFewQueries && cost(1) < std::min({cost(64), cost(32), attention_mma_instruction(job_, a_).empty() ? cost(16) : cost(32)});
+  }
+
   using Costs = std::vector<std::pair<double, schedule::Schedule>>;
 
   // Many queries share what is read of keys and values; few leave registers to long values, and blocks to more of a device. Of extents
@@ -373,6 +417,19 @@ class Attentions {
         costs.emplace_back(cost(rows) * (depth == 16 ? 1 : machine.short_piece), how);
       }
     append(std::move(costs), ranked);
+  }
+
+  // Blocks of one query. A lane has two loads of each key and of each value, and all of a turn on their way at once.
+  void rank_queries(schedule::Schedule how, const schedule::Space& space, std::vector<schedule::Schedule>& ranked) const {
+    how.block = schedule::kQueryLanes;
+    const int64_t longest = std::max(space.query_depth, a_.values.points->i);
+    for (const int64_t loads : {2, 1, 4}) {
+      const auto lanes = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((longest + kNeighboursOfLoad * loads - 1) / (kNeighboursOfLoad * loads))));
+      const int64_t depth = std::clamp<int64_t>(lanes, kLeastLanesOfKey, kMostLanesOfKey), piece = depth * kNeighboursOfLoad;
+      const int64_t of_key = (space.query_depth + piece - 1) / piece + (a_.values.points->i + piece - 1) / piece, copies = std::clamp<int64_t>(kLoadsUnderWay / of_key, 1, kMostKeysOfLane);
+      how.tile = {1, schedule::kQueryLanes / depth * copies, depth, static_cast<unsigned>(copies), true};
+      if (std::find(ranked.begin(), ranked.end(), how) == ranked.end() && schedule::verify(how, space).ok()) ranked.push_back(how);
+    }
   }
 
   // The same of warps, which go wherever they may.
@@ -397,16 +454,19 @@ class Attentions {
     const auto typical = [](const Expr* e, ir::Guess most) { return e->is_const() ? estimate(e) : std::min(estimate(e), static_cast<double>(most)); };
     double others = 1;
     for (const ir::Dim* d : a_.product.batch) others *= typical(d->extent, ir::Guess::Batch);
-    const double queries = typical(a_.product.rows.points, ir::Guess::Sentence);
+    const double queries = about_ > 0 ? about_ : typical(a_.product.rows.points, ir::Guess::Sentence);
     const targets::DeviceRow& machine = job_.device();
     return std::max(others * std::ceil(queries / static_cast<double>(rows)), machine.multiprocessors) * (static_cast<double>(rows) + machine.query_rows);
   }
 
   const Job& job_;
   const Attention& a_;
+  double about_ = a_.nest.product.about;  // of the queries of a run, as far as they are free; 0: of all runs
 };
 
 }  // namespace
+
+int64_t few_queries(const Job& job, const Attention& attention) { return Attentions(job, attention).few_queries(); }
 
 std::optional<Schedules> device_attention(const Job& job, const Attention& attention) { return Attentions(job, attention).run(); }
 

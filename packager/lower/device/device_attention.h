@@ -1,4 +1,5 @@
-// What the two stages of attention have in common (device_attention.cpp: lanes multiply; device_attention_mma.cpp: tensor cores do).
+// What the stages of attention have in common (device_attention.cpp: lanes multiply; device_attention_mma.cpp: tensor cores do;
+// device_attention_row.cpp: a block has one query).
 #pragma once
 
 #include <string>
@@ -8,9 +9,10 @@
 
 namespace mlc::lower {
 
+constexpr int64_t kNeighboursOfLoad = 4;  // elements that a lane loads at once
 constexpr int64_t kElementsOfWarp = 32;  // of a value, which a turn of products on tensor cores takes at once: values are filled up to a multiple
 
-// Which keys the `rows` queries from `first` on may look at: where a condition on the key fails, its score is -inf, its weight zero.
+// Which keys the `rows` queries from `first` on may look at; a single query is bound. Where a condition on the key fails, its score is -inf, its weight zero.
 std::pair<const ir::Expr*, const ir::Expr*> keys_of_block(Skeleton& k, Body& s, const Attention& a, const ir::Expr* first, int64_t rows);
 // Whether all turns have as many keys.
 bool has_whole_turns(const Attention& a, int64_t keys);
@@ -21,6 +23,9 @@ const ir::Expr* exponential(Skeleton& k, Body& s, const Attention& a, const ir::
 std::string attention_mma_instruction(const Job& job, const Attention& a);
 // How deep such a block takes queries and keys: all of them, in whole pieces.
 int64_t attention_mma_depth(const Attention& a);
+// Where the elements of a factor along `dims` begin, counted in fours, if four of them are a load; null: they are not.
+const ir::Expr* fours_of(ir::Context& ctx, Facts& facts, const DeviceProduct::Side& side, const std::vector<const ir::Dim*>& dims, const ir::Expr* points);
+StagePtr attention_row_stage(const Job& job, const Attention& a, Skeleton& k, const schedule::Schedule& how);
 StagePtr attention_mma_stage(const Job& job, const Attention& a, Skeleton& k, const schedule::Schedule& how);
 
 }  // namespace mlc::lower

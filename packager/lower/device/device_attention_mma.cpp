@@ -60,7 +60,7 @@ class AttentionMma final : public MmaStage {
     if (factors_ != DType::F32) values_side_.factor.factor = values_side_.factor.load;
     query_is_short_ = is_short(a.product.rows.factor), key_is_short_ = is_short(a.product.columns.factor), value_is_short_ = is_short(a.values.factor);
     key_chunks_ = chunks_of(p_.columns);
-    value_chunks_ = chunks_of_values();
+    value_chunks_ = fours_of(ctx_, s_.facts, values_side_, values_side_.dims, values_side_.points);
     grid.push_back(ctx_.ceildiv(p_.rows.points, number(tile_.rows)));
     values_begin_ = pieces_ * tile_.columns * kRowChunks;
     const int64_t turn = (values_begin_ + value_rows_ * row_chunks_) * kCellsOfChunk;
@@ -202,16 +202,6 @@ class AttentionMma final : public MmaStage {
     for (const BroughtKey& one : keys_)
       for (int64_t p = 0; p < pieces_; ++p) k_.b.store(memory_, ctx_.mul(ctx_.add(one.place, number(p * tile_.columns * kRowChunks)), number(kCellsOfChunk)), chunks[n++]);
     for (const BroughtValue& one : brought_) k_.b.store(memory_, ctx_.mul(one.place, number(kCellsOfChunk)), chunks[n++]);
-  }
-
-  // Where the values of a key begin, counted in fours, if four of them are a load; null: they are not.
-  const Expr* chunks_of_values() {
-    const nest::Operand& o = values_side_.factor;
-    if (values_side_.dims.size() != 1 || !o.is_plain() || o.load->access == ir::Access::Checked || s_.facts.needs_guard(o.load->args[0])) return nullptr;
-    const Expr* leaf[] = {ctx_.dim(values_side_.dims[0])};
-    const auto linear = ir::linear_in(ctx_, o.load->args[0], leaf);
-    const bool is_load = linear && linear->coefficients[0]->is_int(1) && ir::divisor_of(linear->rest) % kCellsOfChunk == 0 && values_side_.points->i % kCellsOfChunk == 0;
-    return is_load ? ctx_.floordiv(linear->rest, number(kCellsOfChunk)) : nullptr;
   }
 
   // Zero where there is no such key: its weight is zero as well. Sums of elements that do not exist are not written.

@@ -4,8 +4,8 @@
 // is the same in every run, hence the result. What the row's points need of its folds is at hand then: all of a softmax is one kernel.
 #include <algorithm>
 #include <bit>
+#include <span>
 
-#include "packager/lower/device/device_scan.h"
 #include "packager/lower/device/lanes.h"
 
 namespace mlc::lower {
@@ -21,6 +21,7 @@ namespace {
 
 constexpr unsigned kLineLanes = 128;       // of a block
 constexpr int64_t kFewTurns = 4;
+constexpr int64_t kMostHeld = 48;          // elements of a row, and of what is along it, that a lane holds
 constexpr double kShortLine = 256;     // a quarter of the lanes is enough
 
 struct Lines {
@@ -121,6 +122,7 @@ class LineStage final : public Stage {
     const bool whole = ir::divisor_of(num_rows_) % rows_ == 0;
     // What has no row of its own reads the last one: all lanes come to the barriers.
     bind(l_.rows, whole ? row : k_.b.let(ctx_.min(row, ctx_.sub(num_rows_, ctx_.integer(1)))));
+    hold_loads();
     for (const Expr* fold : l_.folds) fold_together(fold);
     const auto write = [&] { s_.scoped([&] { write_line(); }); };
     whole ? write() : k_.b.with_if(ctx_.binary(Op::Lt, row, num_rows_), write);
@@ -133,20 +135,115 @@ class LineStage final : public Stage {
     for (size_t k = 0; k < dims.size(); ++k) s_.bind(dims[k], index[k]);
   }
 
+  bool is_few(const Expr* points) const { return job_.target.access_bytes > 0 && points->is_const() && points->i <= kFewTurns * lanes_; }
+
   // Few turns are written out, so that what all of them read is under way at once.
   void over_mine(const Expr* points, const std::function<void(const Expr*)>& body) {
-    const bool few = job_.target.access_bytes > 0 && points->is_const() && points->i <= kFewTurns * lanes_;
-    if (!few) return k_.b.with_for(mine_, points, lanes_, body);
+    if (!is_few(points)) return k_.b.with_for(mine_, points, lanes_, body);
     for (int64_t first = 0; first < points->i; first += lanes_) {
+      turn_ = static_cast<size_t>(first / lanes_);
       const Expr* point = k_.b.let(ctx_.add(mine_, ctx_.integer(first)));
       if (first + lanes_ <= points->i) body(point);
       else k_.b.with_if(ctx_.binary(Op::Lt, point, points), [&] { body(point); });
     }
   }
 
+  // ---- what a lane holds ----
+
+  // A fold or what is written, along the dim whose points lanes share: its loads there.
+  struct Along {
+    const ir::Dim* dim = nullptr;
+    int64_t neighbours = 1;
+    std::vector<const Expr*> loads;
+  };
+
+  // A load that the lane has made: turn by turn along the dim, neighbour by neighbour.
+  struct Held {
+    const Expr* load = nullptr;
+    const ir::Dim* dim = nullptr;
+    std::vector<const Expr*> values;
+  };
+
+  Along along(const std::vector<const ir::Dim*>& dims, int64_t neighbours, std::span<const Expr* const> roots) {
+    Along a;
+    a.neighbours = shared_neighbours(dims, neighbours);
+    if (dims.size() != 1 || !is_few(ctx_.floordiv(dims[0]->extent, ctx_.integer(a.neighbours)))) return {};
+    a.dim = dims[0];
+    DimSet known = s_.facts.bit(a.dim);
+    for (const ir::Dim* d : l_.rows) known |= s_.facts.bit(d);
+    for (const Expr* root : roots)
+      ir::walk(root, [&](const Expr* e) {
+        const bool is_plain = e->op == Op::Load && e->args.size() == 1 && s_.facts.depends(e, a.dim) && (s_.facts.dims(e) & ~known) == 0 && !s_.facts.needs_guard(e) && !s_.facts.has_fold(e);
+        if (is_plain && std::find(a.loads.begin(), a.loads.end(), e) == a.loads.end()) a.loads.push_back(e);
+      });
+    return a;
+  }
+
+  // What folds and writes read at the same points is loaded once and before all of them, so that a row is waited for once: not in each of its
+  // turns, then for each fold again, and for what is along the row when all folds are done.
+  void hold_loads() {
+    std::vector<Along> all;
+    for (const Expr* fold : l_.folds)
+      if (!fold->fold->where) all.push_back(along(fold->fold->dims, neighbours_in_fold(job_, fold), fold->args));
+    std::vector<const Expr*> values;
+    for (const FlatWrite& w : n_.writes) values.push_back(w.value);
+    if (!l_.line.empty()) all.push_back(along(l_.line, neighbours_in_writes(job_, n_, l_.line.back()), values));
+    std::erase_if(all, [](const Along& a) { return a.loads.empty(); });
+    if (all.empty()) return;
+    const Along& first = all[0];
+    std::vector<const Expr*> distinct;  // along the first one's dim
+    std::vector<std::pair<Held, size_t>> which;
+    for (const Along& a : all) {
+      if (a.neighbours != first.neighbours || a.dim->extent != first.dim->extent) continue;
+      for (const Expr* load : a.loads) {
+        const Expr* there = ctx_.substitute(load, {{ctx_.dim(a.dim), ctx_.dim(first.dim)}});
+        const auto at = std::find(distinct.begin(), distinct.end(), there);
+        which.push_back({{load, a.dim, {}}, static_cast<size_t>(at - distinct.begin())});
+        if (at == distinct.end()) distinct.push_back(there);
+      }
+    }
+    const int64_t chunks = first.dim->extent->i / first.neighbours, turns = (chunks + lanes_ - 1) / lanes_;
+    if (turns * first.neighbours * static_cast<int64_t>(distinct.size()) > kMostHeld) return;
+    held_neighbours_ = static_cast<size_t>(first.neighbours);
+    std::vector<std::vector<const Expr*>> loaded;
+    for (const Expr* load : distinct) loaded.push_back(all_of(load, first, chunks));
+    for (auto& [held, k] : which) {
+      held.values = loaded[k];
+      held_.push_back(std::move(held));
+    }
+  }
+
+  // The load at the points of the lane, turn by turn; at the last ones where it has none.
+  std::vector<const Expr*> all_of(const Expr* load, const Along& a, int64_t chunks) {
+    std::vector<const Expr*> values;
+    for (int64_t begin = 0; begin < chunks; begin += lanes_) {
+      const Expr* mine = ctx_.add(mine_, ctx_.integer(begin));
+      const Expr* chunk = k_.b.let(begin + lanes_ <= chunks ? mine : ctx_.min(mine, ctx_.integer(chunks - 1)));
+      for (int64_t u = 0; u < a.neighbours; ++u)
+        s_.scoped([&] {
+          s_.bind(a.dim, ctx_.add(ctx_.mul(chunk, ctx_.integer(a.neighbours)), ctx_.integer(u)));
+          values.push_back(k_.b.let(s_.value(load)));
+        });
+    }
+    return values;
+  }
+
+  // Of neighbour `u` of this turn, where the lane's points are those that it holds.
+  void define_held(const std::vector<const ir::Dim*>& dims, int64_t neighbours, size_t u) {
+    if (static_cast<size_t>(neighbours) != held_neighbours_ || dims.size() != 1) return;
+    for (const Held& h : held_)
+      if (h.dim == dims[0]) s_.define(h.load, h.values[turn_ * held_neighbours_ + u]);
+  }
+
+  // So many that half of the lanes have some.
+  int64_t shared_neighbours(const std::vector<const ir::Dim*>& dims, int64_t neighbours) const {
+    while (neighbours > 1 && 2 * points_of(dims) < static_cast<double>(neighbours * lanes_)) neighbours /= 2;
+    return neighbours;
+  }
+
   // Runs `body` for the points of `dims` that are this lane's: so many neighbours at a time, if there are enough for all lanes.
   void for_mine(const std::vector<const ir::Dim*>& dims, int64_t neighbours, const std::function<void()>& body) {
-    while (neighbours > 1 && 2 * points_of(dims) < static_cast<double>(neighbours * lanes_)) neighbours /= 2;  // half of the lanes have some
+    neighbours = shared_neighbours(dims, neighbours);
     const Expr* count = ctx_.integer(neighbours);
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : dims) extents.push_back(d->extent);
@@ -155,11 +252,15 @@ class LineStage final : public Stage {
       s_.scoped([&] {
         const std::vector<const Expr*> index = k_.decoded(point, extents);
         for (size_t k = 0; k < dims.size(); ++k) s_.bind(dims[k], index[k]);
-        if (neighbours == 1) return body();
+        if (neighbours == 1) {
+          define_held(dims, neighbours, 0);
+          return body();
+        }
         const Expr* first = k_.b.let(ctx_.mul(index.back(), count));
         for (int64_t u = 0; u < neighbours; ++u)
           s_.scoped([&] {
             s_.bind(dims.back(), ctx_.add(first, ctx_.integer(u)));
+            define_held(dims, neighbours, static_cast<size_t>(u));
             body();
           });
       });
@@ -239,6 +340,8 @@ class LineStage final : public Stage {
   const Lines l_;
   const int64_t rows_, lanes_;  // of a block; of a row
   const Expr *num_rows_ = nullptr, *lane_ = nullptr, *mine_ = nullptr;
+  std::vector<Held> held_;
+  size_t held_neighbours_ = 1, turn_ = 0;
   struct Memory {
     size_t field;
     DType dtype;

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "packager/ir/expr.h"
+#include "packager/lower/walk/templates.h"
 
 namespace mlc::lower {
 
@@ -20,5 +20,8 @@ inline std::optional<ir::Op> lanes_op(ir::Join join) {
   }
   return std::nullopt;
 }
+
+// Running folds on devices: a form of the family Lines, whose lanes do them together. Nothing: a lane for each line is as good, or the nest is no such scan.
+std::optional<Schedules> device_scans(const Job& job, const FlatNest& nest);
 
 }  // namespace mlc::lower

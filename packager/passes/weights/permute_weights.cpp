@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "packager/nest/facts/contraction.h"
+#include "packager/nest/text/names.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 

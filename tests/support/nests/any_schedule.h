@@ -65,6 +65,10 @@ inline void change_tile_wholly(std::mt19937& rng, schedule::Schedule& s) {
         s.tile.rows = one_of<int64_t>(rng, {16, 32, 64}), s.tile.columns = one_of<int64_t>(rng, {16, 32, 64}), s.block = static_cast<unsigned>(2 * s.tile.rows);
         break;
       }
+      if (schedule::has_one_query(s)) {
+        s.tile.depth = one_of<int64_t>(rng, {2, 4, 8, 16, 32}), s.tile.copies = one_of<unsigned>(rng, {1, 2, 3, 4, 8}), s.tile.columns = lanes / s.tile.depth * s.tile.copies;
+        break;
+      }
       s.tile.rows = one_of<int64_t>(rng, {16, 32, 64}), s.tile.columns = one_of<int64_t>(rng, {16, 32, 64});
       s.tile.depth = one_of<int64_t>(rng, {4, 8, 16, 32}), s.tile.copies = one_of<unsigned>(rng, {1, 2, 4});
       break;

@@ -61,10 +61,10 @@ void check(ir::Context& ctx, const nest::Function& f, const char* instruction, c
   const auto want = nest::interpret(f, inputs, options);
   REQUIRE_MESSAGE(want.ok(), (want.ok() ? "" : want.status().text()));
   const test::Lowered got = test::run_lowered(ctx, f, inputs, device("cuda-sm80"), symbols, math, 1, how);
-  REQUIRE(got.schedules.size() == 1);
-  CAPTURE(got.schedules[0]);
-  CHECK(got.schedules[0].starts_with("attention "));
-  CHECK(got.schedules[0].find(std::string("instr mma.") + instruction) != std::string::npos);
+  REQUIRE((got.schedules.size() == 1 || got.schedules.front().find("; tile 1 x ") != std::string::npos));  // of few queries that only the run knows
+  CAPTURE(got.schedules.back());
+  CHECK(got.schedules.back().starts_with("attention "));
+  CHECK(got.schedules.back().find(std::string("instr mma.") + instruction) != std::string::npos);
   CHECK(got.fault == 0);
   const test::Difference d = test::difference(want->back(), got.outputs.back());
   CHECK(d.error <= 2e-5 * std::max(d.largest, 1.0));

@@ -140,3 +140,49 @@ TEST_CASE("schedules of lines are read and refused as others are") {
   CHECK(by("2 x 32 depth 1 copies 1").find("rows times lanes") != std::string::npos);
   CHECK(by("1 x 128 depth 2 copies 1").find("neither depth nor copies") != std::string::npos);
 }
+
+TEST_CASE("a row of few turns is loaded once, whatever folds and writes there are, and what lies along it before they are done") {
+  for (const int64_t points : {768, 1024, 512, 200}) {
+    CAPTURE(points);
+    ir::Context ctx;
+    NestMaker m(ctx);
+    norm(m, m.n(3), points);
+    const auto schedules = test::check_lowering(ctx, m.f, device("cuda-sm90"), {});
+    CHECK(schedules.size() == 1);
+    const auto counts = test::check_emitted(ctx, m.f, device("cuda-sm90"));
+    // Of four neighbours at once, two arrays; lanes without a point in the last turn read the last ones.
+    const int64_t lanes = points > 256 ? 128 : 32, turns = (points / 4 + lanes - 1) / lanes;
+    CHECK(counts.global_loads <= static_cast<uint64_t>((points > 256 ? 3 : 4) * 2 * turns * lanes));
+  }
+}
+
+TEST_CASE("long rows, and rows of which a condition of a fold leaves out some, are read where they are needed") {
+  for (const int64_t points : {4096, 5000}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    norm(m, m.n(2), points);
+    test::check_lowering(ctx, m.f, device("cuda-sm90"), {}, 1, 1e-4);
+    test::check_emitted(ctx, m.f, device("cuda-sm90"));
+  }
+  ir::Context ctx;
+  NestMaker m(ctx);
+  auto N = m.n(3), C = m.n(600);
+  const uint32_t x = m.array("x", DType::F32, {N, C}), y = m.output("y", DType::F32, {N, C});
+  auto n = m.dim("n", N), c = m.dim("c", C), j = m.dim("j", C);
+  const Expr* some = ctx.fold({ctx.builtin(Join::Max), {j}, ctx.binary(Op::Lt, m.at(j), ctx.add(m.at(n), m.n(500)))}, {m.load(x, {m.at(n), m.at(j)})});
+  m.map({n, c}, y, {m.at(n), m.at(c)}, ctx.binary(Op::Sub, m.load(x, {m.at(n), m.at(c)}), some));
+  test::check_lowering(ctx, m.f, device("cuda-sm90"), {});
+  test::check_emitted(ctx, m.f, device("cuda-sm90"));
+}
+
+TEST_CASE("what is written of a row may have more points than the fold whose loads are held") {
+  ir::Context ctx;
+  NestMaker m(ctx);
+  auto N = m.n(3), C = m.n(600), D = m.n(2000);
+  const uint32_t x = m.array("x", DType::F32, {N, C}), w = m.array("w", DType::F32, {D}), y = m.output("y", DType::F32, {N, D});
+  auto n = m.dim("n", N), d = m.dim("d", D), j = m.dim("j", C);
+  m.map({n, d}, y, {m.at(n), m.at(d)}, ctx.binary(Op::Sub, m.load(w, {m.at(d)}), m.fold(Join::Max, {j}, m.load(x, {m.at(n), m.at(j)}))));
+  const auto schedules = test::check_lowering(ctx, m.f, device("cuda-sm90"), {});
+  CHECK(schedules.back().starts_with("lines "));
+  test::check_emitted(ctx, m.f, device("cuda-sm90"));
+}

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "packager/nest/proc.h"
+#include "packager/passes/passes.h"
 #include "targets/gpu/device_targets.h"
 #include "tests/support/nests/device_run.h"
 #include "tests/support/nests/lowered.h"
@@ -265,4 +266,26 @@ TEST_CASE("a block that takes more arrays than a launch has bindings is refused 
   REQUIRE_FALSE(kernels.ok());
   CHECK(kernels.status().code == Code::Unsupported);
   CHECK(kernels.status().message == "it takes 40 bindings at once, a launch has at most 16");
+}
+
+TEST_CASE("a choice of two loads along an axis, and a write of each of two arrays, are one launch that reads nothing that does not exist") {
+  ir::Context ctx;
+  NestMaker m(ctx);
+  const ir::Sym *past = ctx.declare_sym("past", 0, 1024), *fresh = ctx.declare_sym("new", 0, 16);
+  auto N = ctx.sym(past), M = ctx.sym(fresh), A = m.n(3), B = m.n(8), all = ctx.add(N, M);
+  const auto copies = [&](const char* name) {
+    const uint32_t old = m.array(std::string(name) + " past", DType::F32, {A, N, B}), one = m.array(std::string(name) + " new", DType::F32, {A, M, B}), y = m.output(name, DType::F32, {A, all, B});
+    for (const bool is_new : {false, true}) {
+      auto a = m.dim("a", A), n = m.dim("n", is_new ? M : N), b = m.dim("b", B);
+      m.map({a, n, b}, y, {m.at(a), is_new ? ctx.add(m.at(n), N) : m.at(n), m.at(b)}, m.load(is_new ? one : old, {m.at(a), m.at(n), m.at(b)}));
+    }
+  };
+  copies("keys"), copies("values");
+  REQUIRE(passes::run(ctx, m.f, {.pipeline = {"join-copies"}, .check = true}).ok());
+  REQUIRE(m.f.body.size() == 1);
+  for (const char* name : {"vulkan-base", "cuda-sm80"})
+    for (const auto& [n, k] : {std::pair{0, 1}, {5, 1}, {64, 3}, {7, 0}, {0, 0}}) {
+      test::check_lowering(ctx, m.f, *targets::find_target(name), {{past, n}, {fresh, k}});
+      test::check_emitted(ctx, m.f, *targets::find_target(name), {{past, n}, {fresh, k}});
+    }
 }
