@@ -76,6 +76,7 @@ class PtxEmitter final : public Emitter {
       t.llvm_cpu = row.cpu;
       t.llvm_features = {row.version};
       t.has_mma = t.name != "cuda-sm75";  // its tensor cores know neither tf32 nor bf16
+      t.has_exp2 = true;
       t.copies_aside = t.name != "cuda-sm75";
       targets_.push_back(std::move(t));
     }

@@ -14,8 +14,6 @@ constexpr int64_t kElementsOfWarp = 32;  // of a value, which a turn of products
 std::pair<const ir::Expr*, const ir::Expr*> keys_of_block(Skeleton& k, Body& s, const Attention& a, const ir::Expr* first, int64_t rows);
 // Whether all turns have as many keys.
 bool has_whole_turns(const Attention& a, int64_t keys);
-// What a score becomes, whose query has this largest one.
-const ir::Expr* exponential(Skeleton& k, Body& s, const Attention& a, const ir::Expr* score, const ir::Expr* top);
 
 // What multiplies on tensor cores: "mma.f16", "mma.bf16", or "mma.f32" for three products of tf32; empty: lanes do, by multiply-adds.
 std::string attention_mma_instruction(const Job& job, const Attention& a);

@@ -37,6 +37,7 @@ constexpr int64_t kPadOfResults = 4;                             // behind each 
 constexpr int64_t kLanesOfRow = kRowChunks;                      // of a warp, that share a row of scores
 constexpr double kLeastSide = 32;
 constexpr int64_t kMostDepth = 256;
+constexpr double kLog2E = 1.4426950408889634;
 
 int64_t up_to(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
@@ -59,6 +60,7 @@ class AttentionMma final : public MmaStage {
         value_rows_(tile_.columns / values_) {
     if (factors_ != DType::F32) values_side_.factor.factor = values_side_.factor.load;
     query_is_short_ = is_short(a.product.rows.factor), key_is_short_ = is_short(a.product.columns.factor), value_is_short_ = is_short(a.values.factor);
+    take_scale();
     key_chunks_ = chunks_of(p_.columns);
     value_chunks_ = chunks_of_values();
     grid.push_back(ctx_.ceildiv(p_.rows.points, number(tile_.rows)));
@@ -91,6 +93,19 @@ class AttentionMma final : public MmaStage {
   struct BroughtValue {
     const Expr *row = nullptr, *element = nullptr, *place = nullptr;
   };
+
+  // A positive factor of all scores is one of what they are below the top, where 2 instead of e takes a factor anyway.
+  void take_scale() {
+    unscaled_ = a_.score;
+    const bool is_masked = unscaled_->op == Op::Select && unscaled_->args[2]->is_const() && unscaled_->args[2]->f == -INFINITY;
+    const Expr* product = is_masked ? unscaled_->args[1] : unscaled_;
+    for (size_t k = 0; product->op == Op::Mul && k < 2; ++k)
+      if (const Expr* factor = product->args[k]; factor->is_const() && factor->f > 0 && std::isfinite(factor->f)) {
+        scale_ = factor->f;
+        unscaled_ = is_masked ? ctx_.select(unscaled_->args[0], product->args[1 - k], unscaled_->args[2]) : product->args[1 - k];
+        return;
+      }
+  }
 
   void part(const std::vector<Range>&) override {}
 
@@ -277,10 +292,10 @@ class AttentionMma final : public MmaStage {
     const Expr* top = k_.b.let(loop::vec_binary(ctx_, Op::Max, q.top, k_.b.fold_lanes(Op::Max, best[0], kLanesOfRow)));
     // Where all scores are -inf so far, their difference would be no number: a score to come would not wash that away.
     const Expr* least = k_.b.let(ctx_.select(ctx_.binary(Op::Eq, top, lowest), zero(), top));
+    // Scores are at most the top: nothing overflows, however large they are, and the largest weight is 1.
     const auto power = [&](const Expr* score) {
-      const Expr* e = nullptr;
-      with_query(q, [&] { e = exponential(k_, s_, a_, score, least); });
-      return e;
+      const Expr* below = loop::vec_binary(ctx_, Op::Mul, loop::vec_binary(ctx_, Op::Sub, score, least), ctx_.number(scale_ * kLog2E, DType::F32));
+      return k_.b.let(ctx_.unary(Op::Exp2, below));
     };
     q.fading = power(q.top);
     for (const Expr*& score : q.scores) score = power(score);
@@ -303,7 +318,7 @@ class AttentionMma final : public MmaStage {
       s_.bind(a_.key, existing_key(key));
       for (const Expr* condition : a_.in_range) k_.b.fault(ctx_.logical_not(s_.value(condition)), kIndexFault);
       s_.define(p_.fold, product);
-      result = k_.b.let(s_.value(a_.score));
+      result = k_.b.let(s_.value(unscaled_));
       if (!has_whole_turns()) result = k_.b.let(ctx_.select(ctx_.binary(Op::Lt, key, keys_end_), result, ctx_.number(-INFINITY, DType::F32)));
     });
     return result;
@@ -321,8 +336,8 @@ class AttentionMma final : public MmaStage {
     for (const size_t pair_of_keys : {0, 1})
       for (const size_t half : {0, 1}) {
         const size_t k = 4 * step + 2 * pair_of_keys;
-        const Exprs a = terms_of(of_row(half, k)), b = terms_of(of_row(half, k + 1));
-        for (size_t n = 0; n < a.size(); ++n) cells[n].push_back(factors_ == DType::F16 ? pair(a[n], b[n]) : pair_of_high(a[n], b[n]));
+        const Exprs pairs = terms_of(of_row(half, k), of_row(half, k + 1));
+        for (size_t n = 0; n < pairs.size(); ++n) cells[n].push_back(pairs[n]);
       }
     Exprs all;
     for (Exprs& four : cells)
@@ -330,17 +345,24 @@ class AttentionMma final : public MmaStage {
     return all;
   }
 
-  // Of f16 a rounded number and what is left, rounded. Of bf16 three times eight bits: all that an f32 has, as f32.
-  Exprs terms_of(const Expr* weight) {
+  // Of two weights. Of f16 a rounded number and what is left, rounded. Of bf16 three times eight bits: all that an f32 has, as f32.
+  Exprs terms_of(const Expr* first, const Expr* second) {
     const auto less = [&](const Expr* a, const Expr* b) { return k_.b.let(ctx_.binary(Op::Sub, a, b)); };
     if (factors_ == DType::F16) {
-      const Expr* first = k_.b.let(ctx_.cast(factors_, weight));
-      return {first, k_.b.let(ctx_.cast(factors_, less(weight, ctx_.cast(DType::F32, first))))};
+      const Expr* rounded = pair_of_rounded(first, second);
+      const auto half = [&](const Expr* word) { return ctx_.cast(DType::F32, as(DType::F16, ctx_.cast(DType::U16, word))); };
+      return {rounded, pair_of_rounded(less(first, half(rounded)), less(second, half(ctx_.binary(Op::Shr, rounded, ctx_.integer(16, DType::U32)))))};
     }
-    Exprs terms{weight};
-    while (terms.size() < 3) terms.push_back(less(terms.back(), as(DType::F32, ctx_.binary(Op::BitAnd, as(DType::U32, terms.back()), upper_half()))));
-    return terms;
+    const auto rest = [&](const Expr* v) { return less(v, as(DType::F32, ctx_.binary(Op::BitAnd, as(DType::U32, v), upper_half()))); };
+    Exprs pairs{pair_of_high(first, second)};
+    while (pairs.size() < 3) {
+      first = rest(first), second = rest(second);
+      pairs.push_back(pair_of_high(first, second));
+    }
+    return pairs;
   }
+  // An instruction converts both at once where it has them in one expression.
+  const Expr* pair_of_rounded(const Expr* first, const Expr* second) { return k_.b.let(pair(ctx_.cast(factors_, first), ctx_.cast(factors_, second))); }
   const Expr* as(DType t, const Expr* v) { return ctx_.convert(Op::Bitcast, {t, 1}, v); }
   const Expr* upper_half() { return ctx_.integer(0xffff0000, DType::U32); }
   // The first bits of two numbers of f32 as a cell of bf16.
@@ -426,6 +448,8 @@ class AttentionMma final : public MmaStage {
   const int64_t pieces_;                       // of the depth
   const int64_t elements_, row_chunks_;        // of a value, filled up; chunks from one row of values in memory to the next
   const int64_t value_rows_;                   // keys of a turn, or pairs of them
+  const Expr* unscaled_ = nullptr;             // what becomes of a product: scores without their scale
+  double scale_ = 1;
   int64_t values_begin_ = 0, high_bits_place_ = 0;  // in memory: in chunks; in cells
   bool takes_halves_ = false;                  // queries are two numbers of tf32
   const Expr* high_bits_ = nullptr;            // that tf32 has
@@ -443,7 +467,7 @@ class AttentionMma final : public MmaStage {
 
 std::string attention_mma_instruction(const Job& job, const Attention& a) {
   const DeviceProduct& p = a.product;
-  if (!job.target.has_mma || !p.depth_points->is_const() || p.depth_points->i < 1 || p.depth_points->i > kMostDepth) return {};
+  if (!job.target.has_mma || !job.target.has_exp2 || !p.depth_points->is_const() || p.depth_points->i < 1 || p.depth_points->i > kMostDepth) return {};
   if (estimate(p.rows.points) < kLeastSide || estimate(a.key->extent) < kLeastSide) return {};
   return "mma." + std::string(name_of(attention_factors(a)));
 }

@@ -178,6 +178,25 @@ TEST_CASE("infinite values behind the last key of a block do not matter to it, a
   }
 }
 
+TEST_CASE("scores of any size have weights of at most one: the largest one takes all") {
+  for (const DType t : {DType::F32, DType::BF16}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    test::attention(m, {.heads = 1, .type = t, .value_type = t}, m.n(40), m.n(70));
+    auto inputs = inputs_of(m.f, {}, 0, false);
+    const nest::Tensor* v = nullptr;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      const std::string& name = m.f.arrays[m.f.inputs[k]].name;
+      if (name == "v") v = &inputs[k];
+      for (int64_t e = 0; (name == "q" || name == "k") && e < inputs[k].elements(); ++e)  // scores are 2.2e10 apart, of both signs
+        ir::store_element(t, inputs[k].bytes.data(), static_cast<uint64_t>(e), {.f = name == "q" ? 8e6 : 1e3 * static_cast<double>(e / 8 - 35)});
+    }
+    const nest::Tensor y = test::run_lowered(ctx, m.f, inputs, device("cuda-sm80"), {}, math, 1).outputs.back();
+    const auto element = [](const nest::Tensor& x, int64_t at) { return ir::load_element(x.dtype, x.bytes.data(), static_cast<uint64_t>(at)).f; };
+    for (int64_t e = 0; e < 40 * 8; ++e) CHECK(element(y, e) == doctest::Approx(element(*v, 69 * 8 + e % 8)).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("warps are for devices that have them, enough queries and keys, and lanes that can keep their sums") {
   const auto first = [](const char* name, int64_t queries, int64_t keys, int64_t width, DType t = DType::F32) {
     ir::Context ctx;
