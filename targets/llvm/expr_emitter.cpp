@@ -178,6 +178,7 @@ llvm::Value* KernelEmitter::node(const Expr& e) {
     case Op::BitOr: {
       Value* v = word_of_bytes(e);
       if (!v) v = pair_of_rounded(e);
+      if (!v) v = halves_of_words(e);
       return v ? v : binary(e, arg(e, 0), arg(e, 1));
     }
     case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv:

@@ -180,6 +180,8 @@ class KernelEmitter {
   Value* codes(const std::optional<Coding>& c);
   Value* codes_as_f32(const Expr& e);
   Value* word_of_bytes(const Expr& e);
+  Value* halves_of_words(const Expr& e);
+  Value* permuted(const Expr* low, const Expr* high, uint32_t bytes);
 
   // Small floats.
   Value* to_f32(Value* bits, DType from);    // identity for f32

@@ -92,5 +92,24 @@ TEST_CASE("two numbers rounded to 16 bits in one word are one instruction from s
   }
 }
 
+TEST_CASE("halves of two words as one are one instruction, and the same anywhere") {
+  const std::string x = "(bitcast.u32 %4)", y = "(bitcast.u32 %5)";
+  const std::string lower = "(bitor.u32 (bitand.u32 " + x + " u32:65535) (shl.u32 " + y + " u32:16))", upper = "(bitor.u32 (shr.u32 " + x + " u32:16) (bitand.u32 " + y + " u32:4294901760))";
+  const std::string swapped = "(bitor.u32 (shl.u32 " + y + " u32:16) (bitand.u32 " + x + " u32:65535))", other = "(bitor.u32 (bitand.u32 " + x + " u32:65535) (shl.u32 " + y + " u32:15))";
+  for (const std::string& value : {lower, upper, swapped, other}) {
+    CAPTURE(value);
+    ir::Context ctx;
+    const loop::Kernel kernel = kernel_of_lanes(ctx, "u32", value);
+    std::vector<float> numbers_in = numbers();
+    std::vector<uint32_t> want(kNumbers), got(kNumbers);
+    CHECK(loop::interpret(kernel, {{std::as_writable_bytes(std::span(numbers_in)), std::as_writable_bytes(std::span(want))}, [](const ir::Sym*) { return std::nullopt; }, 0, -1, {}}).ok());
+    for (const targets::Target& target : targets::ptx::emitter().targets()) {
+      const std::string text = run_on(target, kernel, numbers_in, std::as_writable_bytes(std::span(got)));
+      CHECK((text.find("prmt.b32") != std::string::npos) == (value != other));
+      CHECK(got == want);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mlc
