@@ -20,7 +20,7 @@
 // Chunks that memory takes as they lie are copied beside the lane; others are loaded a turn ahead, and nothing is computed of them before they are stored.
 //
 // Weights are f32. With values of f32 these are three products of tf32; of f16 a weight is the sum of two numbers, of bf16 of three, each a
-// product: what is left of a weight, which is 1 at most, is below 2^-24. Products of a piece of f32 begin at zero, as in
+// product: what is left of a weight, which is 1 at most, is below 2^-24. Where the nest rounds them (mlpack build --precision) they are one number and one product. Products of a piece of f32 begin at zero, as in
 // device_mma.cpp; then they join the sums by the multiply-add that lets these fade. Those of 16 bits join sums that have faded.
 #include <algorithm>
 #include <array>
@@ -71,14 +71,17 @@ class AttentionMma final : public MmaStage {
     take_scale();
     key_chunks_ = chunks_of(p_.columns);
     value_chunks_ = chunks_of_values();
+    // Keys that are rounded to tf32 are, once for a block, where they are stored.
+    rounds_keys_ = key_chunks_ && p_.columns.factor.factor->op == Op::Tf32;
+    const bool copies = job_.target.copies_aside;
+    copies_keys_ = copies && key_chunks_ && p_.columns.factor.factor == p_.columns.factor.load;
+    copies_values_ = copies && value_chunks_ && values_side_.factor.factor == values_side_.factor.load;
+    if (rounds_keys_) p_.columns.factor.factor = p_.columns.factor.load;
     grid.push_back(ctx_.ceildiv(p_.rows.points, number(tile_.rows)));
     values_begin_ = pieces_ * tile_.columns * kRowChunks;
     turn_chunks_ = values_begin_ + tile_.columns * row_chunks_;
     // Two turns, where a block has room for them on every device: one is multiplied while the other comes.
     is_ahead_ = 2 * turn_chunks_ * kBytesOfChunk + (tile_.rows + 1) * kBytesOfCell <= kMostShared;
-    const bool copies = job_.target.copies_aside;
-    copies_keys_ = copies && key_chunks_ && p_.columns.factor.factor == p_.columns.factor.load;
-    copies_values_ = copies && value_chunks_ && values_side_.factor.factor == values_side_.factor.load;
     high_bits_place_ = std::max((is_ahead_ ? 2 : 1) * turn_chunks_ * kCellsOfChunk, tile_.rows * (kElementsOfWarp + kPadOfResults));
     takes_halves_ = factors_ == DType::F32 && !query_is_short_;
     memory_ = k_.shared("tile", DType::U32, high_bits_place_ + (takes_halves_ ? 1 : 0));
@@ -299,7 +302,7 @@ class AttentionMma final : public MmaStage {
     const auto store_to = [&](const Expr* place, const Expr* chunk) { k_.b.store(memory_, ctx_.mul(ctx_.add(place, turn), number(kCellsOfChunk)), chunk); };
     if (!copies_keys_)
       for (const BroughtKey& one : keys_)
-        for (int64_t p = 0; p < pieces_; ++p) store_to(key_piece(one, p), loads[n++]);
+        for (int64_t p = 0; p < pieces_; ++p) store_to(key_piece(one, p), rounds_keys_ ? rounded_chunk(loads[n++]) : loads[n++]);
     for (const BroughtValue& one : brought_) {
       if (copies_values_) break;
       Exprs factors, cells;
@@ -308,6 +311,12 @@ class AttentionMma final : public MmaStage {
       for (size_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(cell([&](int64_t k) { return factors[static_cast<size_t>(k)]; }, static_cast<int64_t>(c)));
       store_to(one.place, loop::widen(ctx_, std::move(cells)));
     }
+  }
+
+  const Expr* rounded_chunk(const Expr* chunk) {
+    Exprs cells;
+    for (unsigned c = 0; c < kCellsOfChunk; ++c) cells.push_back(rounded_bits(as(DType::F32, of(chunk, c))));
+    return loop::widen(ctx_, std::move(cells));
   }
 
   // Where the values of a key begin, counted in chunks, if memory has chunks of them at multiples of their size; null: it does not.
@@ -434,16 +443,23 @@ class AttentionMma final : public MmaStage {
   // The weights of the keys of one step as the first factor: numbers whose sum they are, the largest first.
   Exprs weights(size_t step) {
     const auto of_row = [&](size_t half, size_t k) { return queries_[half].scores[k]; };
+    if (factors_ == DType::F32 && a_.rounding == DType::F32) {
+      Exprs four;
+      for (const size_t k : {2 * step, 2 * step + 1})
+        for (const size_t half : {0, 1}) four.push_back(rounded_bits(of_row(half, k)));
+      return {k_.b.let(loop::widen(ctx_, std::move(four)))};
+    }
     if (factors_ == DType::F32) {
       const Expr* four = loop::widen(ctx_, {of_row(0, 2 * step), of_row(1, 2 * step), of_row(0, 2 * step + 1), of_row(1, 2 * step + 1)});
       const Halves both = halves(k_.b.let(loop::vec_convert(ctx_, Op::Bitcast, DType::U32, four)), false);
       return {both.high, both.low};
     }
     Exprs cells[3];
+    const bool is_rounded = a_.rounding == factors_;
     for (const size_t pair_of_keys : {0, 1})
       for (const size_t half : {0, 1}) {
         const size_t k = 4 * step + 2 * pair_of_keys;
-        const Exprs pairs = terms_of(of_row(half, k), of_row(half, k + 1));
+        const Exprs pairs = is_rounded ? Exprs{pair_of_rounded(of_row(half, k), of_row(half, k + 1))} : terms_of(of_row(half, k), of_row(half, k + 1));
         for (size_t n = 0; n < pairs.size(); ++n) cells[n].push_back(pairs[n]);
       }
     Exprs all;
@@ -451,6 +467,8 @@ class AttentionMma final : public MmaStage {
       if (!four.empty()) all.push_back(k_.b.let(loop::widen(ctx_, std::move(four))));
     return all;
   }
+
+  const Expr* rounded_bits(const Expr* number) { return as(DType::U32, ctx_.unary(Op::Tf32, number)); }
 
   // Of two weights. Of f16 a rounded number and what is left, rounded. Of bf16 three times eight bits: all that an f32 has, as f32.
   Exprs terms_of(const Expr* first, const Expr* second) {
@@ -609,6 +627,7 @@ class AttentionMma final : public MmaStage {
   const int64_t elements_, row_chunks_;        // of a value, filled up; chunks from one row of values in memory to the next
   int64_t turn_chunks_ = 0;                    // of keys and values in memory
   bool is_ahead_ = false, copies_keys_ = false, copies_values_ = false;  // keys and values come a turn before they are multiplied; beside the lanes
+  bool rounds_keys_ = false;
   const Expr *keys_here_ = nullptr, *values_here_ = nullptr;  // of this lane, in the turn at hand
   const Expr* unscaled_ = nullptr;             // what becomes of a product: scores without their scale
   double scale_ = 1;
