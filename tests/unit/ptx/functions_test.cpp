@@ -26,7 +26,7 @@ loop::Kernel kernel_of_lanes(ir::Context& ctx, const std::string& type, const st
   return std::move((*all)[0]);
 }
 
-std::vector<float> numbers() {
+std::vector<float> numbers_of_functions() {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   std::vector<float> x{0, -0.0f, 1, -1, 0.25f, -17.3f, -125.5f, -126, -127, -1e30f, -kInf, kInf, 130, 1e-40f, std::nanf(""), 65504, 65520, -70000, 0x1.002p0f, 0x1.006p0f, 0x1.0101p0f, 3e-8f, 5e-8f};
   while (x.size() < kNumbers) x.push_back(static_cast<float>(x.size()) * -0.37f);
@@ -50,7 +50,7 @@ std::string run_on(const targets::Target& target, const loop::Kernel& kernel, st
 TEST_CASE("exp2 is an instruction of all targets of NVIDIA, of no other, and what the interpreter says") {
   ir::Context ctx;
   const loop::Kernel kernel = kernel_of_lanes(ctx, "f32", "(exp2.f32 %4)");
-  std::vector<float> x = numbers(), want(kNumbers);
+  std::vector<float> x = numbers_of_functions(), want(kNumbers);
   CHECK(loop::interpret(kernel, {{std::as_writable_bytes(std::span(x)), std::as_writable_bytes(std::span(want))}, [](const ir::Sym*) { return std::nullopt; }, 0, -1, {}}).ok());
   for (const targets::Target& target : targets::ptx::emitter().targets()) {
     CHECK(target.has_exp2);
@@ -73,7 +73,7 @@ TEST_CASE("two numbers rounded to 16 bits in one word are one instruction from s
     ir::Context ctx;
     const auto half = [&](const char* number) { return std::string("(cast.u32 (bitcast.u16 (cast.") + type + " " + number + ")))"; };
     const loop::Kernel kernel = kernel_of_lanes(ctx, "u32", "(bitor.u32 " + half("%4") + " (shl.u32 " + half("%5") + " u32:16))");
-    std::vector<float> x = numbers();
+    std::vector<float> x = numbers_of_functions();
     const DType t = std::string(type) == "f16" ? DType::F16 : DType::BF16;
     for (const targets::Target& target : targets::ptx::emitter().targets()) {
       CAPTURE(target.name);
@@ -100,7 +100,7 @@ TEST_CASE("halves of two words as one are one instruction, and the same anywhere
     CAPTURE(value);
     ir::Context ctx;
     const loop::Kernel kernel = kernel_of_lanes(ctx, "u32", value);
-    std::vector<float> numbers_in = numbers();
+    std::vector<float> numbers_in = numbers_of_functions();
     std::vector<uint32_t> want(kNumbers), got(kNumbers);
     CHECK(loop::interpret(kernel, {{std::as_writable_bytes(std::span(numbers_in)), std::as_writable_bytes(std::span(want))}, [](const ir::Sym*) { return std::nullopt; }, 0, -1, {}}).ok());
     for (const targets::Target& target : targets::ptx::emitter().targets()) {
