@@ -236,7 +236,7 @@ def accesses(kernel, environment, lanes):
 def product_of(name):
     if name.startswith("mma"):
         return "mma." + name.rsplit(".", 2)[1] + "." + re.search(r"m16n8k\d+", name)[0]
-    return "fma" if name.startswith("fma") else ""
+    return "fma" if name.startswith("fma") else "ex2" if name.startswith("ex2") else ""
 
 
 def count(kernel, scalars, tiles, lanes, slots_of_loop=None, latency=LATENCY):

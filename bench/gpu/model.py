@@ -120,9 +120,12 @@ def anchor(resources):
     return best[:2] if best else None
 
 
+FUNCTIONS = 16  # results of a multiprocessor and cycle by the unit for powers of two (CUDA's guide, throughput of instructions)
+
+
 def cycles_of_products(products, card, facts):
     """Of a multiprocessor, for the products of one warp; multiply-adds of lanes are slots already."""
-    total = 0
+    products, total = {name: times for name, times in products.items() if name != "ex2"}, 0
     for name, times in products.items():
         if name.startswith("mma"):
             _, kind, shape = name.split(".")
@@ -140,7 +143,8 @@ def time_of(launch, entry, counts, resources, card, facts, cached):
     registers = max(resources.registers, 16)
     resident = max(1, int(min(BLOCKS, facts["warps"] // warps, REGISTERS // (math.ceil(registers / 8) * 8 * 32 * warps),
                               facts["shared_bytes"] // (entry.shared + 1024))))
-    of_block = {"issue": counts.slots * warps / 4, "lsu": counts.cycles_lsu * warps, "products": cycles_of_products(counts.products, card, facts) * warps}
+    of_block = {"issue": counts.slots * warps / 4, "lsu": counts.cycles_lsu * warps, "products": cycles_of_products(counts.products, card, facts) * warps,
+                "functions": counts.products["ex2"] * lanes.WARP / FUNCTIONS * warps}
     bound = max(of_block, key=of_block.get)
     exposed = sum(times * max(0, facts["latency_cycles"] - since * SLOT) for since, times in counts.waits.items())
     # Blocks overlap each other. A block does not overlap itself: between two barriers its warps all load, all store or all multiply.

@@ -93,8 +93,9 @@ def of_attention(maker):
     yield "|---|---|---|---|---|---|---|"
     for name in ("attention-f32", "attention-f16"):
         t = next(t for t in templates.ALL if t.name == name)
-        for variant, text in (("cuda-sm75", "multiply-adds"), ("", "tensor cores")):
-            k = maker.told(templates.write(maker.folder, t, False), "h100", variant)["kernels"][0]
+        tier = {"attention-f32": "tf32", "attention-f16": "f16"}[name]
+        for variant, text, precision in (("cuda-sm75", "multiply-adds", "f32"), ("", "tensor cores", "f32"), ("", f"tensor cores, `--precision {tier}`", tier)):
+            k = maker.told(templates.write(maker.folder, t, False), "h100", variant, precision=precision)["kernels"][0]
             loop = ", ".join(f"{n} {c}" for n, c in k["loop"].items() if not n.endswith("_bits"))
             yield f"| {name} | {text} | {k['us']:,} | {t.operations(*t.full) / k['us'] / 1e6:.0f} | {k['bound']} | {k['registers']} | {loop} |"
 

@@ -4,7 +4,7 @@
 //
 // Which operations may appear where is a table per level (nest/verify/verify.h, loop/verify.h):
 //   extents        Const Sym and integer arithmetic (plus floating-point arithmetic rounded to an integer)
-//   Nest bodies    everything but Var and the vector operations
+//   Nest bodies    everything but Var, Exp2 and the vector operations
 //   Loop           everything but Dim, Fold, Field and the transcendental functions (expanded by passes/expand_math)
 //
 // Types. Index arithmetic is i64. Truth values are Bool. There are no implicit conversions: operands of arithmetic have
@@ -46,6 +46,7 @@ enum class Op : uint8_t {
   SatCast,  // float to integer: clamped to the range (NaN gives 0), then truncated; integer to integer: clamped
   Bitcast,  // same bits, other type of equal width
   Tf32,     // f32 to the nearest number whose last 13 bits are zero, ties away from zero: what tensor cores take of an f32
+  Exp2,     // f32: 2^x within 2 units in the last place, zero where that is below 2^-126; an instruction of devices (Target::has_exp2)
   // Two operands.
   Add, Sub, Mul,
   Div,                 // floating point only

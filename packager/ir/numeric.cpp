@@ -233,6 +233,7 @@ F unary_math(Op op, F a) {
     case Op::Atanh: return std::atanh(a);
     case Op::Erf: return std::erf(a);
     case Op::Tf32: return static_cast<F>(tf32_value(static_cast<float>(a)));
+    case Op::Exp2: return a < -126 ? F(0) : std::exp2(a);
     default: return a;
   }
 }

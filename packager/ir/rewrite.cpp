@@ -14,7 +14,7 @@ const Expr* Context::rebuild(const Expr* e, std::vector<const Expr*> args) {
     case Op::Rint: case Op::Sqrt: case Op::IsNan: case Op::IsInf: case Op::Exp: case Op::Log: case Op::Sin: case Op::Cos:
     case Op::Tan: case Op::Asin: case Op::Acos: case Op::Atan: case Op::Sinh: case Op::Cosh: case Op::Tanh:
     case Op::Asinh: case Op::Acosh: case Op::Atanh: case Op::Erf: case Op::Cast: case Op::SatCast: case Op::Bitcast:
-    case Op::Tf32: case Op::Splat:
+    case Op::Tf32: case Op::Exp2: case Op::Splat:
       return convert(e->op, e->type, args[0]);
     case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv:
     case Op::TruncMod: case Op::Min: case Op::Max: case Op::Pow: case Op::And: case Op::Or: case Op::BitAnd:

@@ -10,7 +10,7 @@ constexpr OpInfo kOps[] = {
     {Op::Neg, "neg", 1, 1}, {Op::Abs, "abs", 1, 1}, {Op::Not, "not", 1, 1}, {Op::BitNot, "bitnot", 1, 1},
     {Op::Floor, "floor", 1, 1}, {Op::Ceil, "ceil", 1, 1}, {Op::Trunc, "trunc", 1, 1}, {Op::Rint, "rint", 1, 1},
     {Op::Sqrt, "sqrt", 1, 1}, {Op::IsNan, "isnan", 1, 1}, {Op::IsInf, "isinf", 1, 1},
-    {Op::Cast, "cast", 1, 1}, {Op::SatCast, "satcast", 1, 1}, {Op::Bitcast, "bitcast", 1, 1}, {Op::Tf32, "tf32", 1, 1},
+    {Op::Cast, "cast", 1, 1}, {Op::SatCast, "satcast", 1, 1}, {Op::Bitcast, "bitcast", 1, 1}, {Op::Tf32, "tf32", 1, 1}, {Op::Exp2, "exp2", 1, 1},
     {Op::Add, "add", 2, 2}, {Op::Sub, "sub", 2, 2}, {Op::Mul, "mul", 2, 2}, {Op::Div, "div", 2, 2},
     {Op::FloorDiv, "floordiv", 2, 2}, {Op::FloorMod, "floormod", 2, 2}, {Op::TruncDiv, "truncdiv", 2, 2},
     {Op::TruncMod, "truncmod", 2, 2}, {Op::Min, "min", 2, 2}, {Op::Max, "max", 2, 2}, {Op::Pow, "pow", 2, 2},

@@ -129,7 +129,7 @@ class Verifier {
       case Op::Div: case Op::Floor: case Op::Ceil: case Op::Trunc: case Op::Rint: case Op::Sqrt: case Op::Fma:
         if (!is_float(e->type.dtype)) return wrong();
         break;
-      case Op::Tf32:
+      case Op::Tf32: case Op::Exp2:
         if (e->type.dtype != DType::F32) return wrong();
         break;
       case Op::BitAnd: case Op::BitOr: case Op::BitXor: case Op::BitNot: case Op::Shl: case Op::Shr: case Op::Pow:

@@ -14,6 +14,7 @@ Status pad_codes(ir::Context& ctx, nest::Function& f);
 // To bf16 or f16 as they are stored; `values`: of two values of the run, too.
 Status round_products(ir::Context& ctx, nest::Function& f, DType type, bool values);
 Status round_values(ir::Context& ctx, nest::Function& f, DType type);
+Status round_attention(ir::Context& ctx, nest::Function& f, DType type);  // F32: to tf32
 Status products_in_tf32(ir::Context& ctx, nest::Function& f);
 Status fold_constants(ir::Context& ctx, nest::Function& f, double& left);
 Status cleanup(ir::Context& ctx, nest::Function& f);

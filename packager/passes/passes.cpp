@@ -24,12 +24,14 @@ std::vector<NamedPass> all_passes() {
     return [pass](ir::Context& ctx, nest::Function& f, const Options&) { return pass(ctx, f); };
   };
   const auto rounding = [](DType type, bool values) { return [=](ir::Context& ctx, nest::Function& f, const Options&) { return round_products(ctx, f, type, values); }; };
+  const auto attention = [](DType type) { return [type](ir::Context& ctx, nest::Function& f, const Options&) { return round_attention(ctx, f, type); }; };
   return {{"narrow", plain(narrow)}, {"algebra", plain(algebra)}, {"fold-constants", [](ir::Context& ctx, nest::Function& f, const Options& o) { return fold_constants(ctx, f, *o.folding); }},
           {"permute-weights", plain(permute_weights)}, {"cleanup", plain(cleanup)},
           {"scale-weights", plain(scale_weights)}, {"fuse", plain(fuse)}, {"weights-in-bf16", rounding(DType::BF16, false)},
           {"products-in-bf16", rounding(DType::BF16, true)}, {"weights-in-f16", rounding(DType::F16, false)},
           {"values-in-bf16", [](ir::Context& ctx, nest::Function& f, const Options&) { return round_values(ctx, f, DType::BF16); }},
           {"values-in-f16", [](ir::Context& ctx, nest::Function& f, const Options&) { return round_values(ctx, f, DType::F16); }}, {"products-in-tf32", plain(products_in_tf32)},
+          {"attention-in-bf16", attention(DType::BF16)}, {"attention-in-f16", attention(DType::F16)}, {"attention-in-tf32", attention(DType::F32)},
           {"codes", plain(codes)}, {"pad-codes", plain(pad_codes)}, {"join-products", [](ir::Context& ctx, nest::Function& f, const Options& o) {
             return join_products(ctx, f, o.reads_elsewhere, o.precision == Precision::BF16 || o.precision == Precision::F16);
           }}, {"split-dims", plain(split_dims)},
@@ -71,6 +73,7 @@ std::vector<std::string> for_devices(std::vector<std::string> pipeline, bool wit
   if (const auto placed = std::find(pipeline.begin(), pipeline.end(), "in-place"); placed != pipeline.end()) pipeline.insert(placed + 1, "join-copies");
   std::erase(pipeline, "");
   if (precision == Precision::TF32) pipeline.push_back("products-in-tf32");
+  if (precision != Precision::F32 && with_tensor_cores) pipeline.push_back("attention-in-" + std::string(name_of(precision)));
   return pipeline;
 }
 
@@ -79,7 +82,7 @@ std::vector<std::string> rounding_passes(Precision precision, RoundedValues valu
   if (precision == Precision::TF32) return {"products-in-tf32"};
   const std::string type(name_of(precision));
   if (precision == Precision::BF16 && values == RoundedValues::All) return {"products-in-bf16"};
-  if (values == RoundedValues::Devices) return {"weights-in-" + type, "values-in-" + type};
+  if (values == RoundedValues::Devices) return {"weights-in-" + type, "values-in-" + type, "attention", "attention-in-" + type};
   return {"weights-in-" + type};
 }
 

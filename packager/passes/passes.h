@@ -29,6 +29,7 @@
 //   join-rows       devices: folds over rows and what is made of them for each point of a row are one statement
 //   attention       devices: statements that are attention together are marked
 //   products-in-tf32  devices, only where asked for: both factors of wide products are rounded to tf32
+//   attention-in-tf32, attention-in-bf16, attention-in-f16  the same of products of attention with tensor cores: all factors, or exponentials, whose others are stored so
 //   prologues       numbers that take less than a launch are computed by each statement that reads them; number-prologues, for
 //                   devices, those without folds
 //   in-place        what a concatenation copies lies in its result from the start

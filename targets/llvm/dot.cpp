@@ -159,6 +159,24 @@ llvm::Value* KernelEmitter::word_of_bytes(const Expr& e) {
   return cache_.count(bytes) ? b_.CreateBitCast(value_of(bytes), b_.getInt32Ty()) : nullptr;
 }
 
+// The lower halves of two words, or the upper ones, as one: prmt. Null: it is something else.
+llvm::Value* KernelEmitter::halves_of_words(const Expr& e) {
+  constexpr uint32_t kLower = 0x5410, kUpper = 0x7632;  // bytes of the first word are 0 to 3
+  if (!is_ptx(*can_.target) || e.op != Op::BitOr || e.type != ir::Type{DType::U32, 1}) return nullptr;
+  const auto masked = [](const Expr* x, int64_t mask) { return x->op == Op::BitAnd && x->args[1]->is_int(mask) ? x->args[0] : nullptr; };
+  const auto shifted = [](const Expr* x, Op by) { return x->op == by && x->args[1]->is_int(16) ? x->args[0] : nullptr; };
+  for (const size_t k : {0, 1}) {
+    const Expr *x = e.args[k], *y = e.args[1 - k];
+    if (const Expr *low = masked(x, 0xffff), *high = shifted(y, Op::Shl); low && high) return permuted(low, high, kLower);
+    if (const Expr *low = shifted(x, Op::Shr), *high = masked(y, 0xffff0000); low && high) return permuted(low, high, kUpper);
+  }
+  return nullptr;
+}
+
+llvm::Value* KernelEmitter::permuted(const Expr* low, const Expr* high, uint32_t bytes) {
+  return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_prmt, {}, {value_of(low), value_of(high), b_.getInt32(bytes)});
+}
+
 void KernelEmitter::mma(const loop::Stmt& s) {
   if (!can_.target->has_mma) return fail("a product of tiles, which this target does not have");
   Value *sums = eval(s.value), *a = sums ? eval(s.index[0]) : nullptr, *b = a ? eval(s.index[1]) : nullptr;

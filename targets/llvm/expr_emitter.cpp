@@ -161,7 +161,7 @@ llvm::Value* KernelEmitter::node(const Expr& e) {
     }
     case Op::Load: return load(e);
     case Op::Neg: case Op::Abs: case Op::Not: case Op::BitNot: case Op::Floor: case Op::Ceil: case Op::Trunc:
-    case Op::Rint: case Op::Sqrt: case Op::IsNan: case Op::IsInf: case Op::Tf32: return unary(e, arg(e, 0));
+    case Op::Rint: case Op::Sqrt: case Op::IsNan: case Op::IsInf: case Op::Tf32: case Op::Exp2: return unary(e, arg(e, 0));
     case Op::Cast: {
       Value* v = codes_as_f32(e);
       return v ? v : cast(arg(e, 0), e.args[0]->type.dtype, e.type.dtype);
@@ -177,6 +177,8 @@ llvm::Value* KernelEmitter::node(const Expr& e) {
     }
     case Op::BitOr: {
       Value* v = word_of_bytes(e);
+      if (!v) v = pair_of_rounded(e);
+      if (!v) v = halves_of_words(e);
       return v ? v : binary(e, arg(e, 0), arg(e, 1));
     }
     case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv:

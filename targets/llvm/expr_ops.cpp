@@ -88,6 +88,8 @@ llvm::Value* KernelEmitter::float_unary(Op op, Value* a) {
     case Op::Floor: case Op::Ceil: case Op::Trunc: case Op::Rint: return round_to_integral(op, a);
     case Op::Tf32:
       return can_.target->has_mma ? to_tf32(a) : nullptr;
+    case Op::Exp2:
+      return can_.target->has_exp2 ? exp2(a) : nullptr;
     default: return nullptr;
   }
 }

@@ -16,7 +16,7 @@ Abilities abilities_of(const Target& t) {
   Abilities a;
   if (is_ptx(t)) {
     a.fma = a.round = a.ptx_convert = true;
-    a.ieee_minmax = a.ptx_convert_bf16 = t.llvm_cpu != "sm_75";
+    a.ieee_minmax = a.ptx_convert_bf16 = a.ptx_convert_pairs = t.llvm_cpu != "sm_75";
     a.calls = false;
     a.target = &t;
     return a;

@@ -28,6 +28,7 @@ struct Abilities {
   bool f16_convert = false;  // conversions between f16 and f32
   bool ptx_convert = false;  // the same in PTX; numbers one by one
   bool ptx_convert_bf16 = false;  // to bf16; from it is a shift
+  bool ptx_convert_pairs = false; // two at once to f16 or bf16
   bool ieee_minmax = false;  // min and max that propagate NaN
   bool ieee_minmax_f64 = false;
   bool calls = true;       // functions may call each other; else what is called becomes part of its caller
@@ -180,11 +181,15 @@ class KernelEmitter {
   Value* codes(const std::optional<Coding>& c);
   Value* codes_as_f32(const Expr& e);
   Value* word_of_bytes(const Expr& e);
+  Value* halves_of_words(const Expr& e);
+  Value* permuted(const Expr* low, const Expr* high, uint32_t bytes);
 
   // Small floats.
   Value* to_f32(Value* bits, DType from);    // identity for f32
   Value* from_f32(Value* value, DType to);
+  Value* pair_of_rounded(const Expr& e);
   Value* to_tf32(Value* value);  // of targets with tensor cores
+  Value* exp2(Value* value);     // of targets that have an instruction for it
   Value* f64_to_small(Value* value, DType to);
   bool is_small(DType t) const { return is_float(t) && t != DType::F32 && t != DType::F64; }
 

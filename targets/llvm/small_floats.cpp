@@ -85,6 +85,26 @@ llvm::Value* KernelEmitter::to_tf32(Value* v) {
   return each_lane(b_, v, v->getType(), [&](Value* one) { return b_.CreateBitCast(b_.CreateIntrinsic(llvm::Intrinsic::nvvm_f2tf32_rna, {}, {one}), one->getType()); });
 }
 
+// Two numbers, rounded to f16 or bf16, as halves of a word: one instruction. Null: it is something else.
+llvm::Value* KernelEmitter::pair_of_rounded(const Expr& e) {
+  if (!can_.ptx_convert_pairs || e.op != Op::BitOr || e.type != ir::Type{DType::U32, 1}) return nullptr;
+  const auto rounded = [](const Expr* word) -> const Expr* {  // that the low half has
+    const Expr* half = word->op == Op::Cast ? word->args[0] : nullptr;
+    const Expr* cast = half && half->op == Op::Bitcast && half->type.dtype == DType::U16 ? half->args[0] : nullptr;
+    return cast && cast->op == Op::Cast && cast->args[0]->type.dtype == DType::F32 ? cast : nullptr;
+  };
+  const bool swapped = e.args[0]->op == Op::Shl;
+  const Expr *shifted = e.args[swapped ? 0 : 1], *low = rounded(e.args[swapped ? 1 : 0]);
+  const Expr* high = shifted->op == Op::Shl && shifted->args[1]->is_int(16) ? rounded(shifted->args[0]) : nullptr;
+  if (!low || !high || low->type != high->type || (low->type.dtype != DType::F16 && low->type.dtype != DType::BF16)) return nullptr;
+  const auto id = low->type.dtype == DType::F16 ? llvm::Intrinsic::nvvm_ff2f16x2_rn : llvm::Intrinsic::nvvm_ff2bf16x2_rn;
+  return b_.CreateBitCast(b_.CreateIntrinsic(id, {}, {value_of(high->args[0]), value_of(low->args[0])}), b_.getInt32Ty());
+}
+
+llvm::Value* KernelEmitter::exp2(Value* v) {
+  return each_lane(b_, v, v->getType(), [&](Value* one) { return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_ftz_f, {}, {one}); });
+}
+
 llvm::Value* KernelEmitter::from_f32(Value* v, DType t) {
   if (!is_small(t)) return v;
   llvm::Type* i32 = v->getType()->getWithNewType(b_.getInt32Ty());

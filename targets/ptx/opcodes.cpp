@@ -62,6 +62,7 @@ constexpr Row kRows[] = {
     {"fma.rn.f32", "DSSS"},
     {"rcp.rn.f32", "DS"},
     {"sqrt.rn.f32", "DS"},
+    {"ex2.approx.ftz.f32", "DS"},
     {"abs.f32", "DS"},
     {"neg.f32", "DS"},
     {"min.f32", "DSS"},
@@ -99,6 +100,7 @@ constexpr Row kRows[] = {
     {"cvt.rn.f16.f32", "hF"},
     {"cvt.rn.bf16.f32", "hF", OpClass::Base, 80, 70},
     {"cvt.rna.tf32.f32", "RF", OpClass::Base, 80, 70},
+    {"cvt.rn.{f16x2,bf16x2}.f32", "RFF", OpClass::Base, 80, 70},  // the first number is the upper half
     // Memory.
     {"ld.param.{u32,u64,s64,b32,b64}", "FP"},
     {"ld.global.{u8,s8,u16,s16,u32,s32,u64,s64,f32,b8,b16,b32,b64}", "FG"},

@@ -12,7 +12,7 @@ namespace mlc::targets::ptx {
 
 // Numbers of these stand in modules (gpu::Image::features): never reused, never renumbered.
 enum class OpClass : uint8_t {
-  Base = 1,    // integers, f32, conversions of f16, bf16 and tf32, predicates, branches, global memory, shuffles
+  Base = 1,    // integers, f32 with powers of two, conversions of f16, bf16 and tf32, predicates, branches, global memory, shuffles
   Double = 2,  // f64
   Shared = 3,  // memory of a block
   Barrier = 4,

@@ -83,6 +83,7 @@ class PtxEmitter final : public Emitter {
       t.llvm_cpu = row.cpu;
       t.llvm_features = {row.version};
       t.has_mma = t.name != "cuda-sm75";  // its tensor cores know neither tf32 nor bf16
+      t.has_exp2 = true;
       t.copies_aside = t.name != "cuda-sm75";
       t.most_cluster_blocks = t.name == "cuda-sm90" ? loop::kMaxClusterBlocks : 0;
       targets_.push_back(std::move(t));

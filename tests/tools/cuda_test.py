@@ -66,11 +66,12 @@ def attention_that_a_build_rounds_is_so_on_tensor_cores(t):
     nodes += [node("MatMul", ["q", "k"], ["s"]), node("Mul", ["s", "scale"], ["m"]), node("Softmax", ["m"], ["p"], axis=-1), node("MatMul", ["p", "v"], ["y"], "mixed")]
     (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", [1, 64, 64])], [port("y", "f32", [1, 2, 64, 32])], weights, opset=17))
     t.env["LD_LIBRARY_PATH"] = os.environ["MLC_FAKE_CUDA_FOLDER"]
-    for precision in "f16", "bf16":
+    for precision, factors in ("f16", "f16"), ("bf16", "bf16"), ("tf32", "f32"):
         done = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--target", "cuda-sm80,x86-64-v4+amx", "--cubin", "none", "--precision", precision, "--dump", "schedule")
         said = done.stdout + done.stderr
-        assert any(line.startswith("attention ") and f"instr mma.{precision}" in line for line in said.splitlines()), said
-        t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned", "--devices", "gpu")
+        assert any(line.startswith("attention ") and f"instr mma.{factors}" in line for line in said.splitlines()), said
+        tested = json.loads(t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned", "--devices", "gpu", "--json").stdout)
+        assert all(1e-6 < v["max_rel"] < 3e-2 for v in tested["variants"] if v["name"] == "cuda-sm80"), tested
 
 
 def a_variant_fits_on_devices_that_are_new_enough(t):

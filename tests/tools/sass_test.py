@@ -18,9 +18,7 @@ EXTENTS = {"gemm": (512, 512, 512), "attention": (1, 2, 128, 64), "conv": (1, 64
 MADE = ("gemm-f32", "gemm-f16", "gemm-bf16", "conv-f32", "attention-f32", "attention-f16", "softmax-f32", "layernorm-f32", "transpose-f32", "scan-f32", "topk-f32")
 TARGETS = {"cuda-sm80": 80, "cuda-sm90": 90}
 # (model, target): bytes that a lane of its worst kernel may store outside of registers, and why.
-SPILLS = {
-    ("attention-f32", "cuda-sm80"): (8, "attention by tensor cores: stored so that one more block fits, not between the products (spec/decisions/devices.md, Attention on tensor cores)"),
-}
+SPILLS = {}
 
 
 def kernels_of(t, source, target, *options):

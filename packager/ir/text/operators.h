@@ -49,7 +49,7 @@ constexpr Named kNamed[] = {
     {Op::IsNan, "is_nan", 1}, {Op::IsInf, "is_inf", 1}, {Op::Exp, "exp", 1}, {Op::Log, "log", 1}, {Op::Sin, "sin", 1},
     {Op::Cos, "cos", 1}, {Op::Tan, "tan", 1}, {Op::Asin, "asin", 1}, {Op::Acos, "acos", 1}, {Op::Atan, "atan", 1},
     {Op::Sinh, "sinh", 1}, {Op::Cosh, "cosh", 1}, {Op::Tanh, "tanh", 1}, {Op::Asinh, "asinh", 1},
-    {Op::Acosh, "acosh", 1}, {Op::Atanh, "atanh", 1}, {Op::Erf, "erf", 1}, {Op::Tf32, "tf32", 1}, {Op::TruncDiv, "tdiv", 2},
+    {Op::Acosh, "acosh", 1}, {Op::Atanh, "atanh", 1}, {Op::Erf, "erf", 1}, {Op::Tf32, "tf32", 1}, {Op::Exp2, "exp2", 1}, {Op::TruncDiv, "tdiv", 2},
     {Op::TruncMod, "tmod", 2}, {Op::Min, "min", 2}, {Op::Max, "max", 2}, {Op::Pow, "pow", 2},
     {Op::Select, "select", 3}, {Op::Fma, "fma", 3}, {Op::SumLanes, "sum_lanes", 1}, {Op::ProdLanes, "prod_lanes", 1},
     {Op::MinLanes, "min_lanes", 1}, {Op::MaxLanes, "max_lanes", 1}, {Op::Widen, "widen", 0},

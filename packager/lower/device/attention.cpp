@@ -137,6 +137,7 @@ class Finder {
   bool find_mixing() {
     whole_ = *group_.nests.back();
     if (whole_.where || whole_.scan_dim || whole_.writes.size() != 1 || whole_.writes[0].push) return false;
+    take_rounding();
     size_t folds = 0;
     ir::walk(whole_.writes[0].value, [&](const Expr* e) {
       if (e->op == Op::Fold) mixed_ = e, ++folds;
@@ -173,6 +174,18 @@ class Finder {
     if (top_->op != Op::Fold || depends_on_key(top_) || top_->fold->combiner->join != Join::Max || top_->fold->where || top_->fold->dims.size() != 1) return false;
     const ir::Dim* d = top_->fold->dims[0];
     return d->extent == key_->extent && along_key(top_->args[0], d) == score_;
+  }
+
+  // Weights as the product takes them: whether they are rounded is the template's to do, on their way to it.
+  void take_rounding() {
+    const auto unrounded = [&](const Expr* e) -> const Expr* {
+      const bool to_short = e->op == Op::Cast && is_f32(e) && e->args[0]->op == Op::Cast && is_f32(e->args[0]->args[0]);
+      const Expr* load = e->op == Op::Tf32 ? e->args[0] : to_short ? e->args[0]->args[0] : nullptr;
+      if (!load || !values_.writer_of(load)) return nullptr;
+      rounding_ = to_short ? e->args[0]->type.dtype : DType::F32;
+      return load;
+    };
+    whole_.writes[0].value = ctx_.rewrite(whole_.writes[0].value, unrounded);
   }
 
   // The exponential that `e` is linear in, if nothing else of it depends on the key.
@@ -247,6 +260,7 @@ class Finder {
     a.parted = flattened(part_);
     a.weight = flattened(weight_);
     if (all_) a.all = flattened(all_);
+    a.rounding = rounding_;
     const auto within = [](const Expr* node, const Expr* e) { return ir::depends_on(e, node); };
     const bool found = within(a.score, a.part) && within(a.top, a.part) && within(a.parted, a.weight) && within(a.mixed, a.nest.writes[0].value);
     if (!found || (a.all && !within(a.all, a.weight) && !within(a.all, a.nest.writes[0].value))) return none;
@@ -338,6 +352,7 @@ class Finder {
   const ir::Dim* key_ = nullptr;
   Dims rows_, queries_, columns_;  // of the last nest: that weights know, that values do not, and the others
   nest::Operand factor_;           // the values
+  DType rounding_ = DType::None;   // of weights
   const Expr *mixed_ = nullptr, *weight_ = nullptr, *part_ = nullptr;
   const Expr *score_ = nullptr, *scored_ = nullptr, *top_ = nullptr, *all_ = nullptr;
 };

@@ -27,6 +27,7 @@ struct Attention {
   const ir::Expr *all = nullptr;     // null: not needed
   const ir::Expr *weight = nullptr;  // of `parted`, and of `all` perhaps: linear in the first
   const ir::Expr *parted = nullptr, *mixed = nullptr;
+  DType rounding = DType::None;      // what parts may be rounded to before they are multiplied with values: F16, BF16; F32: tf32. None: they are not
   std::vector<const ir::Expr*> in_range;  // of loads of the score, which stand for zero elsewhere: at each query and key, or there is a fault
 };
 

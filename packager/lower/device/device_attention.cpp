@@ -75,24 +75,25 @@ std::pair<const Expr*, const Expr*> keys_of_block(Skeleton& k, Body& s, const At
   return {k.b.let(begin), k.b.let(end)};
 }
 
-const Expr* fours_of(ir::Context& ctx, Facts& facts, const DeviceProduct::Side& side, const std::vector<const ir::Dim*>& dims, const Expr* points) {
+const Expr* runs_of(ir::Context& ctx, Facts& facts, const DeviceProduct::Side& side, const std::vector<const ir::Dim*>& dims, const Expr* points, int64_t length) {
   const nest::Operand& o = side.factor;
   if (dims.size() != 1 || !o.is_plain() || o.load->access == ir::Access::Checked || !side.terms.empty() || facts.needs_guard(o.load->args[0])) return nullptr;
   const Expr* leaf[] = {ctx.dim(dims[0])};
   const auto linear = ir::linear_in(ctx, o.load->args[0], leaf);
-  const bool is_load = linear && linear->coefficients[0]->is_int(1) && ir::divisor_of(linear->rest) % kNeighboursOfLoad == 0 && ir::divisor_of(points) % kNeighboursOfLoad == 0;
-  return is_load ? ctx.floordiv(linear->rest, ctx.integer(kNeighboursOfLoad)) : nullptr;
+  const bool is_load = linear && linear->coefficients[0]->is_int(1) && ir::divisor_of(linear->rest) % length == 0 && ir::divisor_of(points) % length == 0;
+  return is_load ? ctx.floordiv(linear->rest, ctx.integer(length)) : nullptr;
 }
 
 bool has_whole_turns(const Attention& a, int64_t keys) { return a.score->op != Op::Select && ir::divisor_of(a.key->extent) % keys == 0; }
 
+namespace {
+
+// What a score becomes, whose query has this largest one.
 const Expr* exponential(Skeleton& k, Body& s, const Attention& a, const Expr* score, const Expr* top) {
   s.define(a.score, k.b.let(score));
   s.define(a.top, top);
   return k.b.let(s.value(a.part));
 }
-
-namespace {
 
 class AttentionStage final : public TileStage {
  public:

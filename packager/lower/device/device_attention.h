@@ -16,15 +16,13 @@ constexpr int64_t kElementsOfWarp = 32;  // of a value, which a turn of products
 std::pair<const ir::Expr*, const ir::Expr*> keys_of_block(Skeleton& k, Body& s, const Attention& a, const ir::Expr* first, int64_t rows);
 // Whether all turns have as many keys.
 bool has_whole_turns(const Attention& a, int64_t keys);
-// What a score becomes, whose query has this largest one.
-const ir::Expr* exponential(Skeleton& k, Body& s, const Attention& a, const ir::Expr* score, const ir::Expr* top);
 
 // What multiplies on tensor cores: "mma.f16", "mma.bf16", or "mma.f32" for three products of tf32; empty: lanes do, by multiply-adds.
 std::string attention_mma_instruction(const Job& job, const Attention& a);
 // How deep such a block takes queries and keys: all of them, in whole pieces.
 int64_t attention_mma_depth(const Attention& a);
-// Where the elements of a factor along `dims` begin, counted in fours, if four of them are a load; null: they are not.
-const ir::Expr* fours_of(ir::Context& ctx, Facts& facts, const DeviceProduct::Side& side, const std::vector<const ir::Dim*>& dims, const ir::Expr* points);
+// Where the elements of a factor along `dims` begin, counted in runs of `length`, if memory has such runs at multiples of their size; null: it does not.
+const ir::Expr* runs_of(ir::Context& ctx, Facts& facts, const DeviceProduct::Side& side, const std::vector<const ir::Dim*>& dims, const ir::Expr* points, int64_t length);
 StagePtr attention_row_stage(const Job& job, const Attention& a, Skeleton& k, const schedule::Schedule& how);
 StagePtr attention_mma_stage(const Job& job, const Attention& a, Skeleton& k, const schedule::Schedule& how);
 

@@ -2,21 +2,26 @@
 // others. Scores and weights never leave its registers:
 //
 //   chunks of the queries stay in registers
-//   for some keys
-//     these and their values go to shared memory
+//   for some keys, which lie in shared memory with their values
+//     barrier: they are there, and what lay where the next ones go is used
+//     copies of the next ones begin, or loads of them
 //     scores = queries * keys: each lane has two neighbours of 8 keys, of rows g and g + 8
 //     four lanes of a row have its maximum by shuffles, then their exponentials; what was summed before fades
 //     sums = sums * fading + exponentials * values
+//     what was loaded goes to memory
 //   what becomes of the sums is written, once they have gone through shared memory
 //
 // Queries and keys are chunks of cells as device_mma.cpp has them. Where lanes hold scores, there they hold the first factor of the second
 // product: of 16 bits keys 2t and 2t + 1 are one cell; of f32 they are the cells t and t + 4, so that values are read in that order. Values lie
-// key by key (of 16 bits: pairs of keys, a cell for each element), behind each row a pad with which eight lanes meet in no bank. A lane reads 16
-// bytes: the same column of four instructions. So four elements side by side belong to four tiles of sums, and a lane has eight of them.
+// key by key as in memory, behind each row a pad with which lanes that read together meet in no bank. A lane reads 16 bytes of a key. Of f32 they are the
+// same column of four instructions: four elements side by side belong to four tiles of sums. Of 16 bits they are eight elements of eight tiles (four of
+// four, where 32 elements are left), which become cells with those of the next key.
+//
+// Chunks that memory takes as they lie are copied beside the lane; others are loaded a turn ahead, and nothing is computed of them before they are stored.
 //
 // Weights are f32. With values of f32 these are three products of tf32; of f16 a weight is the sum of two numbers, of bf16 of three, each a
-// product: what is left of a weight, which is 1 at most, is below 2^-24. Products of a piece begin at zero, as in device_mma.cpp; then
-// they join the sums by the multiply-add that lets these fade.
+// product: what is left of a weight, which is 1 at most, is below 2^-24. Where the nest rounds them (mlpack build --precision) they are one number and one product. Products of a piece of f32 begin at zero, as in
+// device_mma.cpp; then they join the sums by the multiply-add that lets these fade. Those of 16 bits join sums that have faded.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -32,11 +37,16 @@ using ir::Op;
 namespace {
 
 constexpr int64_t kTilesOfWarp = kElementsOfWarp / kMmaColumns;  // of sums, whose columns are side by side
-constexpr int64_t kPieceKeys = 16;                               // whose products begin at zero
+constexpr int64_t kPieceKeys = 16;                               // of f32, whose products begin at zero
+constexpr int64_t kKeysOfStep = 16;                              // of 16 bits
 constexpr int64_t kPadOfResults = 4;                             // behind each row of sums in memory: eight lanes meet in no bank
 constexpr int64_t kLanesOfRow = kRowChunks;                      // of a warp, that share a row of scores
+constexpr int64_t kMostShared = 48 << 10;                         // bytes of a block, without asking for more
+constexpr int64_t kBytesOfCell = 4, kBytesOfChunk = kBytesOfCell * kCellsOfChunk;
+constexpr int64_t kChunksOfBanks = 8;                            // side by side they are all banks
 constexpr double kLeastSide = 32;
 constexpr int64_t kMostDepth = 256;
+constexpr double kLog2E = 1.4426950408889634;
 
 int64_t up_to(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
@@ -55,16 +65,24 @@ class AttentionMma final : public MmaStage {
         lanes_(how.block),
         pieces_(tile_.depth / (kCellsOfChunk * kRowChunks * values_)),
         elements_(up_to(a.values.points->i, kElementsOfWarp)),
-        row_chunks_(elements_ / kCellsOfChunk + (values_ == 1 ? 1 : 2)),
-        value_rows_(tile_.columns / values_) {
+        row_chunks_(elements_ / (kCellsOfChunk * values_) + 1) {
     if (factors_ != DType::F32) values_side_.factor.factor = values_side_.factor.load;
     query_is_short_ = is_short(a.product.rows.factor), key_is_short_ = is_short(a.product.columns.factor), value_is_short_ = is_short(a.values.factor);
+    take_scale();
     key_chunks_ = chunks_of(p_.columns);
-    value_chunks_ = fours_of(ctx_, s_.facts, values_side_, values_side_.dims, values_side_.points);
+    value_chunks_ = runs_of(ctx_, s_.facts, values_side_, values_side_.dims, values_side_.points, kCellsOfChunk * values_);
+    // Keys that are rounded to tf32 are, once for a block, where they are stored.
+    rounds_keys_ = key_chunks_ && p_.columns.factor.factor->op == Op::Tf32;
+    const bool copies = job_.target.copies_aside;
+    copies_keys_ = copies && key_chunks_ && p_.columns.factor.factor == p_.columns.factor.load;
+    copies_values_ = copies && value_chunks_ && values_side_.factor.factor == values_side_.factor.load;
+    if (rounds_keys_) p_.columns.factor.factor = p_.columns.factor.load;
     grid.push_back(ctx_.ceildiv(p_.rows.points, number(tile_.rows)));
     values_begin_ = pieces_ * tile_.columns * kRowChunks;
-    const int64_t turn = (values_begin_ + value_rows_ * row_chunks_) * kCellsOfChunk;
-    high_bits_place_ = std::max(turn, tile_.rows * (kElementsOfWarp + kPadOfResults));
+    turn_chunks_ = values_begin_ + tile_.columns * row_chunks_;
+    // Two turns, where a block has room for them on every device: one is multiplied while the other comes.
+    is_ahead_ = 2 * turn_chunks_ * kBytesOfChunk + (tile_.rows + 1) * kBytesOfCell <= kMostShared;
+    high_bits_place_ = std::max((is_ahead_ ? 2 : 1) * turn_chunks_ * kCellsOfChunk, tile_.rows * (kElementsOfWarp + kPadOfResults));
     takes_halves_ = factors_ == DType::F32 && !query_is_short_;
     memory_ = k_.shared("tile", DType::U32, high_bits_place_ + (takes_halves_ ? 1 : 0));
     rows_memory_ = k_.shared("rows", DType::F32, tile_.rows);
@@ -92,6 +110,19 @@ class AttentionMma final : public MmaStage {
     const Expr *row = nullptr, *element = nullptr, *place = nullptr;
   };
 
+  // A positive factor of all scores is one of what they are below the top, where 2 instead of e takes a factor anyway.
+  void take_scale() {
+    unscaled_ = a_.score;
+    const bool is_masked = unscaled_->op == Op::Select && unscaled_->args[2]->is_const() && unscaled_->args[2]->f == -INFINITY;
+    const Expr* product = is_masked ? unscaled_->args[1] : unscaled_;
+    for (size_t k = 0; product->op == Op::Mul && k < 2; ++k)
+      if (const Expr* factor = product->args[k]; factor->is_const() && factor->f > 0 && std::isfinite(factor->f)) {
+        scale_ = factor->f;
+        unscaled_ = is_masked ? ctx_.select(unscaled_->args[0], product->args[1 - k], unscaled_->args[2]) : product->args[1 - k];
+        return;
+      }
+  }
+
   void part(const std::vector<Range>&) override {}
 
   void block(const std::vector<const Expr*>& at, const Expr* lane) override {
@@ -100,9 +131,9 @@ class AttentionMma final : public MmaStage {
     warp_ = k_.b.let(ctx_.floordiv(lane, number(kWarpLanes)));
     group_ = k_.b.let(ctx_.floordiv(ctx_.floormod(lane, number(kWarpLanes)), number(kLanesOfRow))), in_group_ = k_.b.let(ctx_.floormod(lane, number(kLanesOfRow)));
     key_place_ = k_.b.let(at_chunk(group_, in_group_));
-    // Keys 2t and 2t + 1 of f32; pairs t and t + 4 of others.
-    const Expr* row = values_ == 1 ? ctx_.mul(in_group_, number(2)) : in_group_;
-    value_place_ = k_.b.let(ctx_.add(ctx_.add(ctx_.mul(row, number(row_chunks_)), group_), number(values_begin_)));
+    // The row of key 2t; of f32 in it the chunk of column g.
+    const Expr* column = values_ == 1 ? group_ : number(0);
+    value_place_ = k_.b.let(ctx_.add(ctx_.add(ctx_.mul(in_group_, number(2 * row_chunks_)), column), number(values_begin_)));
     share_bringing(lane);
     for (int64_t half = 0; half < 2; ++half) bring_query(queries_[half], half);
     for (int64_t k = 0; k < elements_ / kMmaColumns; ++k) sums_.push_back(k_.b.local(zero(4)));
@@ -115,17 +146,51 @@ class AttentionMma final : public MmaStage {
   }
 
   void walk_keys(const Expr* begin) {
-    k_.b.with_rolled_for(begin, keys_end_, tile_.columns, [&](const Expr* first) {
-      const Exprs chunks = bring(first);
-      k_.b.append(loop::StmtKind::Barrier);  // all lanes have read the turn before
-      store(chunks);
-      k_.b.append(loop::StmtKind::Barrier);
-      if (takes_halves_) high_bits_ = k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, 1}, number(high_bits_place_)));
-      add_scores();
-      for (Query& q : queries_) weigh(q, first);
-      add_values();
+    if (!is_ahead_) {
+      k_.b.with_rolled_for(begin, keys_end_, tile_.columns, [&](const Expr* first) {
+        const Exprs loads = bring(first);
+        k_.b.append(loop::StmtKind::Barrier);  // all lanes have read the turn before
+        copy(first, number(0));
+        store(loads, first, number(0));
+        if (is_any_copied()) k_.b.wait_copies(0);
+        k_.b.append(loop::StmtKind::Barrier);
+        multiply(first, number(0));
+      });
+      return;
+    }
+    k_.b.with_if(ctx_.binary(Op::Lt, begin, keys_end_), [&] {
+      copy(begin, number(0));
+      Exprs loads = bring(begin);
+      for (const Expr*& load : loads) load = k_.b.local(load);
+      store(loads, begin, number(0));
+      const Expr* place = k_.b.local(number(0));  // of the turn in memory, in chunks
+      k_.b.with_rolled_for(begin, keys_end_, tile_.columns, [&](const Expr* first) {
+        const Expr *here = k_.b.let(ctx_.add(place, number(0))), *there = k_.b.let(ctx_.sub(number(turn_chunks_), here)), *next = k_.b.let(ctx_.add(first, number(tile_.columns)));
+        if (is_any_copied()) k_.b.wait_copies(0);
+        k_.b.append(loop::StmtKind::Barrier);
+        k_.b.with_if(ctx_.binary(Op::Lt, next, keys_end_), [&] {
+          copy(next, there);
+          const Exprs of_next = bring(next);
+          for (size_t k = 0; k < loads.size(); ++k) k_.b.assign(loads[k], of_next[k]);
+        });
+        multiply(first, here);
+        store(loads, next, there);  // behind the last turn: something, which is not read
+        k_.b.assign(place, there);
+      });
+      if (is_any_copied()) k_.b.wait_copies(0);
     });
   }
+
+  // Scores, weights and sums of the turn whose keys and values lie from `place` on.
+  void multiply(const Expr* first, const Expr* place) {
+    keys_here_ = k_.b.let(ctx_.add(key_place_, place)), values_here_ = k_.b.let(ctx_.add(value_place_, place));
+    if (takes_halves_) high_bits_ = k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, 1}, number(high_bits_place_)));
+    add_scores();
+    for (Query& q : queries_) weigh(q, first);
+    add_values();
+  }
+
+  bool is_any_copied() const { return copies_keys_ || copies_values_; }
 
   // ---- what lanes bring ----
 
@@ -140,14 +205,24 @@ class AttentionMma final : public MmaStage {
       one.place = k_.b.let(at_chunk(one.row, one.chunk));
       keys_.push_back(one);
     }
-    const int64_t chunks = elements_ / kCellsOfChunk;
-    for (int64_t k = 0; k < value_rows_ * chunks / lanes_; ++k) {
-      const Expr *turn = ctx_.add(lane, number(k * lanes_)), *chunk = k_.b.let(ctx_.floormod(turn, number(chunks)));
+    const int64_t values = kCellsOfChunk * values_, chunks = elements_ / values, whole = chunks / kChunksOfBanks * kChunksOfBanks;
+    const auto add = [&](const Expr* row, const Expr* chunk) {
       BroughtValue one;
-      one.row = k_.b.let(ctx_.floordiv(turn, number(chunks)));
-      one.element = k_.b.let(ctx_.mul(chunk, number(kCellsOfChunk)));
+      one.row = k_.b.let(row);
+      one.element = k_.b.let(ctx_.mul(chunk, number(values)));
       one.place = k_.b.let(ctx_.add(ctx_.add(ctx_.mul(one.row, number(row_chunks_)), chunk), number(values_begin_)));
       brought_.push_back(one);
+    };
+    for (int64_t first = 0; first < tile_.columns * whole; first += lanes_) {
+      const Expr* turn = ctx_.add(lane, number(first));
+      add(ctx_.floordiv(turn, number(whole)), k_.b.let(ctx_.floormod(turn, number(whole))));
+    }
+    // Half as many chunks of a row are those of two rows that are four apart: their banks are others.
+    for (int64_t first = 0; first < tile_.columns * (chunks - whole); first += lanes_) {
+      const Expr *turn = ctx_.add(lane, number(first)), *row = k_.b.let(ctx_.floordiv(turn, number(chunks - whole)));
+      const auto bit = [&](int64_t from, int64_t to) { return ctx_.mul(ctx_.floormod(ctx_.floordiv(row, number(from)), number(2)), number(to)); };
+      const Expr* turned = ctx_.add(ctx_.add(bit(1, 4), bit(2, 2)), bit(4, 1));
+      add(ctx_.add(ctx_.mul(ctx_.floordiv(row, number(8)), number(8)), turned), k_.b.let(ctx_.add(ctx_.floormod(turn, number(chunks - whole)), number(whole))));
     }
   }
 
@@ -179,56 +254,111 @@ class AttentionMma final : public MmaStage {
   // The key, or the last one where there are not so many.
   const Expr* existing_key(const Expr* key) { return has_whole_turns() ? key : k_.b.let(ctx_.min(key, ctx_.sub(a_.key->extent, number(1)))); }
 
-  // All chunks that the lane brings for the turn that begins at `first`.
-  Exprs bring(const Expr* first) {
-    Exprs chunks;
+  // Copies of the turn that begins at `first`, to `turn` in memory.
+  void copy(const Expr* first, const Expr* turn) {
+    if (!is_any_copied()) return;
+    const auto copy_to = [&](const Expr* place, const nest::Operand& o, const Place& from) {
+      k_.b.copy(memory_, ctx_.mul(ctx_.add(place, turn), number(kCellsOfChunk)), loop::vec_load(ctx_, o.load->array, o.load->type, from.index), kBytesOfChunk, from.counts);
+    };
+    if (copies_keys_)
+      each_key(first, [&](const BroughtKey& one, const Reached& reached) {
+        for (int64_t p = 0; p < pieces_; ++p) copy_to(key_piece(one, p), p_.columns.factor, place_of_chunk(reached, one.chunk, piece(p)));
+      });
+    if (copies_values_)
+      for (const BroughtValue& one : brought_) {
+        const Expr* key = k_.b.let(ctx_.add(first, one.row));
+        s_.scoped([&] {
+          s_.bind(a_.key, existing_key(key));
+          copy_to(one.place, values_side_.factor, {ctx_.mul(value_chunk(one.element), number(kCellsOfChunk * values_)), key_exists(key)});
+        });
+      }
+    k_.b.close_copies();
+  }
+
+  void each_key(const Expr* first, const std::function<void(const BroughtKey&, const Reached&)>& body) {
     for (const BroughtKey& one : keys_)
       s_.scoped([&] {
         s_.bind(a_.key, existing_key(k_.b.let(ctx_.add(first, one.row))));
-        const Reached reached = reach_chunks(p_.columns, key_chunks_);
-        for (int64_t p = 0; p < pieces_; ++p) chunks.push_back(k_.b.let(chunk_of(p_.columns, key_chunks_ != nullptr, reached, one.chunk, piece(p))));
+        body(one, reach_chunks(p_.columns, key_chunks_));
       });
-    for (const BroughtValue& one : brought_) {
-      Exprs of_keys[2], cells;
-      for (int64_t v = 0; v < values_; ++v) of_keys[v] = four_values(k_.b.let(ctx_.add(first, ctx_.add(ctx_.mul(one.row, number(values_)), number(v)))), one.element);
-      for (size_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(values_ == 1 ? ctx_.convert(Op::Bitcast, {DType::U32, 1}, of_keys[0][c]) : pair(of_keys[0][c], of_keys[1][c]));
-      chunks.push_back(k_.b.let(loop::widen(ctx_, std::move(cells))));
-    }
-    return chunks;
+  }
+  const Expr* key_piece(const BroughtKey& one, int64_t p) { return ctx_.add(one.place, number(p * tile_.columns * kRowChunks)); }
+
+  // What the lane loads for the turn that begins at `first`: chunks of keys, four values at once. Nothing is computed of it here, since that would wait for it.
+  Exprs bring(const Expr* first) {
+    Exprs loads;
+    if (!copies_keys_)
+      each_key(first, [&](const BroughtKey& one, const Reached& reached) {
+        for (int64_t p = 0; p < pieces_; ++p) loads.push_back(k_.b.let(chunk_of(p_.columns, key_chunks_ != nullptr, reached, one.chunk, piece(p))));
+      });
+    for (const BroughtValue& one : brought_)
+      for (int64_t v = 0; v < values_ && !copies_values_; ++v) loads.push_back(four_values(k_.b.let(ctx_.add(first, one.row)), one.element, v * kCellsOfChunk));
+    return loads;
   }
 
-  void store(const Exprs& chunks) {
+  // Chunks of what was loaded for the turn that begins at `first` go to `turn` in memory.
+  void store(const Exprs& loads, const Expr* first, const Expr* turn) {
     size_t n = 0;
-    for (const BroughtKey& one : keys_)
-      for (int64_t p = 0; p < pieces_; ++p) k_.b.store(memory_, ctx_.mul(ctx_.add(one.place, number(p * tile_.columns * kRowChunks)), number(kCellsOfChunk)), chunks[n++]);
-    for (const BroughtValue& one : brought_) k_.b.store(memory_, ctx_.mul(one.place, number(kCellsOfChunk)), chunks[n++]);
+    const auto store_to = [&](const Expr* place, const Expr* chunk) { k_.b.store(memory_, ctx_.mul(ctx_.add(place, turn), number(kCellsOfChunk)), chunk); };
+    if (!copies_keys_)
+      for (const BroughtKey& one : keys_)
+        for (int64_t p = 0; p < pieces_; ++p) store_to(key_piece(one, p), rounds_keys_ ? rounded_chunk(loads[n++]) : loads[n++]);
+    for (const BroughtValue& one : brought_) {
+      if (copies_values_) break;
+      Exprs factors, cells;
+      for (int64_t v = 0; v < values_; ++v)
+        for (const Expr* factor : factors_of_four(loads[n++], k_.b.let(ctx_.add(first, one.row)))) factors.push_back(factor);
+      for (size_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(cell([&](int64_t k) { return factors[static_cast<size_t>(k)]; }, static_cast<int64_t>(c)));
+      store_to(one.place, loop::widen(ctx_, std::move(cells)));
+    }
   }
 
-  // Zero where there is no such key: its weight is zero as well. Sums of elements that do not exist are not written.
-  Exprs four_values(const Expr* key, const Expr* element) {
+  const Expr* rounded_chunk(const Expr* chunk) {
+    Exprs cells;
+    for (unsigned c = 0; c < kCellsOfChunk; ++c) cells.push_back(rounded_bits(as(DType::F32, of(chunk, c))));
+    return loop::widen(ctx_, std::move(cells));
+  }
+
+  // The chunk of an element, or the last one, of the key that is bound.
+  const Expr* value_chunk(const Expr* element) {
+    const int64_t values = kCellsOfChunk * values_;
+    const Expr* chunk = ctx_.min(ctx_.floordiv(element, number(values)), number(values_side_.points->i / values - 1));
+    return k_.b.let(ctx_.add(k_.b.let(s_.value(value_chunks_)), chunk));
+  }
+  const Expr* key_exists(const Expr* key) { return has_whole_turns() ? nullptr : k_.b.let(ctx_.binary(Op::Lt, key, keys_end_)); }
+
+  // Four side by side, from `more` behind the element on, of the key or of the last one. Sums of elements that do not exist are not written.
+  const Expr* four_values(const Expr* key, const Expr* element, int64_t more) {
     const nest::Operand& o = values_side_.factor;
-    const Expr* exists = has_whole_turns() ? nullptr : k_.b.let(ctx_.binary(Op::Lt, key, keys_end_));
-    Exprs values;
+    const Expr* four = nullptr;
     s_.scoped([&] {
       s_.bind(a_.key, existing_key(key));
-      const Expr* together = nullptr;
       if (value_chunks_) {
-        const Expr* last = number(values_side_.points->i / kCellsOfChunk - 1);
-        const Expr* chunk = ctx_.min(ctx_.floordiv(element, number(kCellsOfChunk)), last);
-        const Expr* base = k_.b.let(ctx_.add(k_.b.let(s_.value(value_chunks_)), chunk));
-        const DType t = o.load->type.dtype;
-        together = k_.b.let(loop::vec_load(ctx_, o.load->array, {t, kCellsOfChunk}, ctx_.mul(base, number(kCellsOfChunk))));
-        if (exists) together = k_.b.let(loop::vec_select(ctx_, exists, together, loop::splat(ctx_, ctx_.number(0, t), kCellsOfChunk)));
+        four = loop::vec_load(ctx_, o.load->array, {o.load->type.dtype, kCellsOfChunk}, ctx_.add(ctx_.mul(value_chunk(element), number(kCellsOfChunk * values_)), number(more)));
+        return;
       }
+      Exprs values;
       for (unsigned c = 0; c < kCellsOfChunk; ++c)
         s_.scoped([&] {
-          if (together) s_.define(o.load, of(together, c));
-          else bind_point(values_side_, existing(values_side_, ctx_.add(element, number(c)), elements_));
-          const Expr* value = s_.value(o.factor);
-          values.push_back(k_.b.let(exists && !together ? ctx_.select(exists, value, ctx_.number(0, value->type.dtype)) : value));
+          bind_point(values_side_, existing(values_side_, ctx_.add(element, number(more + c)), elements_));
+          values.push_back(k_.b.let(s_.value(o.factor)));
         });
+      four = loop::widen(ctx_, std::move(values));
     });
-    return values;
+    return k_.b.let(four);
+  }
+
+  // Zero where there is no such key: its weight is zero as well.
+  Exprs factors_of_four(const Expr* four, const Expr* key) {
+    const nest::Operand& o = values_side_.factor;
+    if (const Expr* exists = key_exists(key)) four = k_.b.let(loop::vec_select(ctx_, exists, four, loop::splat(ctx_, ctx_.number(0, four->type.dtype), kCellsOfChunk)));
+    Exprs factors;
+    for (unsigned c = 0; c < kCellsOfChunk; ++c)
+      s_.scoped([&] {
+        if (value_chunks_) s_.define(o.load, of(four, c));
+        factors.push_back(k_.b.let(value_chunks_ ? s_.value(o.factor) : of(four, c)));
+      });
+    return factors;
   }
 
   // ---- one turn ----
@@ -241,7 +371,7 @@ class AttentionMma final : public MmaStage {
     for (int64_t p = 0; p < pieces_; ++p) {
       std::vector<Halves> keys;
       for (int64_t n = 0; n < columns; ++n)
-        keys.push_back(halves(chunk_at(ctx_.add(key_place_, number((p * tile_.columns + n * kMmaColumns) * kRowChunks))), key_is_short_));
+        keys.push_back(halves(chunk_at(ctx_.add(keys_here_, number((p * tile_.columns + n * kMmaColumns) * kRowChunks))), key_is_short_));
       const auto of_row = [&](const Query& q) { return halves(q.chunks[static_cast<size_t>(p)], query_is_short_, high_bits_); };
       const bool apart = factors_ == DType::F32 && p > 0;
       Exprs products = apart ? Exprs(sums.size(), zero(4)) : sums;
@@ -267,10 +397,10 @@ class AttentionMma final : public MmaStage {
     const Expr* top = k_.b.let(loop::vec_binary(ctx_, Op::Max, q.top, k_.b.fold_lanes(Op::Max, best[0], kLanesOfRow)));
     // Where all scores are -inf so far, their difference would be no number: a score to come would not wash that away.
     const Expr* least = k_.b.let(ctx_.select(ctx_.binary(Op::Eq, top, lowest), zero(), top));
+    // Scores are at most the top: nothing overflows, however large they are, and the largest weight is 1.
     const auto power = [&](const Expr* score) {
-      const Expr* e = nullptr;
-      with_query(q, [&] { e = exponential(k_, s_, a_, score, least); });
-      return e;
+      const Expr* below = loop::vec_binary(ctx_, Op::Mul, loop::vec_binary(ctx_, Op::Sub, score, least), ctx_.number(scale_ * kLog2E, DType::F32));
+      return k_.b.let(ctx_.unary(Op::Exp2, below));
     };
     q.fading = power(q.top);
     for (const Expr*& score : q.scores) score = power(score);
@@ -293,7 +423,7 @@ class AttentionMma final : public MmaStage {
       s_.bind(a_.key, existing_key(key));
       for (const Expr* condition : a_.in_range) k_.b.fault(ctx_.logical_not(s_.value(condition)), kIndexFault);
       s_.define(p_.fold, product);
-      result = k_.b.let(s_.value(a_.score));
+      result = k_.b.let(s_.value(unscaled_));
       if (!has_whole_turns()) result = k_.b.let(ctx_.select(ctx_.binary(Op::Lt, key, keys_end_), result, ctx_.number(-INFINITY, DType::F32)));
     });
     return result;
@@ -302,17 +432,24 @@ class AttentionMma final : public MmaStage {
   // The weights of the keys of one step as the first factor: numbers whose sum they are, the largest first.
   Exprs weights(size_t step) {
     const auto of_row = [&](size_t half, size_t k) { return queries_[half].scores[k]; };
+    if (factors_ == DType::F32 && a_.rounding == DType::F32) {
+      Exprs four;
+      for (const size_t k : {2 * step, 2 * step + 1})
+        for (const size_t half : {0, 1}) four.push_back(rounded_bits(of_row(half, k)));
+      return {k_.b.let(loop::widen(ctx_, std::move(four)))};
+    }
     if (factors_ == DType::F32) {
       const Expr* four = loop::widen(ctx_, {of_row(0, 2 * step), of_row(1, 2 * step), of_row(0, 2 * step + 1), of_row(1, 2 * step + 1)});
       const Halves both = halves(k_.b.let(loop::vec_convert(ctx_, Op::Bitcast, DType::U32, four)), false);
       return {both.high, both.low};
     }
     Exprs cells[3];
+    const bool is_rounded = a_.rounding == factors_;
     for (const size_t pair_of_keys : {0, 1})
       for (const size_t half : {0, 1}) {
         const size_t k = 4 * step + 2 * pair_of_keys;
-        const Exprs a = terms_of(of_row(half, k)), b = terms_of(of_row(half, k + 1));
-        for (size_t n = 0; n < a.size(); ++n) cells[n].push_back(factors_ == DType::F16 ? pair(a[n], b[n]) : pair_of_high(a[n], b[n]));
+        const Exprs pairs = is_rounded ? Exprs{pair_of_rounded(of_row(half, k), of_row(half, k + 1))} : terms_of(of_row(half, k), of_row(half, k + 1));
+        for (size_t n = 0; n < pairs.size(); ++n) cells[n].push_back(pairs[n]);
       }
     Exprs all;
     for (Exprs& four : cells)
@@ -320,17 +457,26 @@ class AttentionMma final : public MmaStage {
     return all;
   }
 
-  // Of f16 a rounded number and what is left, rounded. Of bf16 three times eight bits: all that an f32 has, as f32.
-  Exprs terms_of(const Expr* weight) {
+  const Expr* rounded_bits(const Expr* number) { return as(DType::U32, ctx_.unary(Op::Tf32, number)); }
+
+  // Of two weights. Of f16 a rounded number and what is left, rounded. Of bf16 three times eight bits: all that an f32 has, as f32.
+  Exprs terms_of(const Expr* first, const Expr* second) {
     const auto less = [&](const Expr* a, const Expr* b) { return k_.b.let(ctx_.binary(Op::Sub, a, b)); };
     if (factors_ == DType::F16) {
-      const Expr* first = k_.b.let(ctx_.cast(factors_, weight));
-      return {first, k_.b.let(ctx_.cast(factors_, less(weight, ctx_.cast(DType::F32, first))))};
+      const Expr* rounded = pair_of_rounded(first, second);
+      const auto half = [&](const Expr* word) { return ctx_.cast(DType::F32, as(DType::F16, ctx_.cast(DType::U16, word))); };
+      return {rounded, pair_of_rounded(less(first, half(rounded)), less(second, half(ctx_.binary(Op::Shr, rounded, ctx_.integer(16, DType::U32)))))};
     }
-    Exprs terms{weight};
-    while (terms.size() < 3) terms.push_back(less(terms.back(), as(DType::F32, ctx_.binary(Op::BitAnd, as(DType::U32, terms.back()), upper_half()))));
-    return terms;
+    const auto rest = [&](const Expr* v) { return less(v, as(DType::F32, ctx_.binary(Op::BitAnd, as(DType::U32, v), upper_half()))); };
+    Exprs pairs{pair_of_high(first, second)};
+    while (pairs.size() < 3) {
+      first = rest(first), second = rest(second);
+      pairs.push_back(pair_of_high(first, second));
+    }
+    return pairs;
   }
+  // An instruction converts both at once where it has them in one expression.
+  const Expr* pair_of_rounded(const Expr* first, const Expr* second) { return k_.b.let(pair(ctx_.cast(factors_, first), ctx_.cast(factors_, second))); }
   const Expr* as(DType t, const Expr* v) { return ctx_.convert(Op::Bitcast, {t, 1}, v); }
   const Expr* upper_half() { return ctx_.integer(0xffff0000, DType::U32); }
   // The first bits of two numbers of f32 as a cell of bf16.
@@ -338,16 +484,22 @@ class AttentionMma final : public MmaStage {
     return ctx_.binary(Op::BitOr, ctx_.binary(Op::Shr, as(DType::U32, first), ctx_.integer(16, DType::U32)), ctx_.binary(Op::BitAnd, as(DType::U32, second), upper_half()));
   }
 
-  // 32 elements of all values after the other, whose sums have few products under way.
   void add_values() {
-    const int64_t keys_of_step = kMmaColumns * values_, steps = tile_.columns / keys_of_step, of_piece = factors_ == DType::F32 ? kPieceKeys / keys_of_step : steps;
+    const int64_t steps = tile_.columns / (kMmaColumns * values_);
     std::vector<Exprs> a;
     for (int64_t k = 0; k < steps; ++k) a.push_back(weights(static_cast<size_t>(k)));
     const Expr *upper = queries_[0].fading, *lower = queries_[1].fading, *fading = k_.b.let(loop::widen(ctx_, {upper, upper, lower, lower}));
+    if (values_ == 1) add_pieces(a, fading);
+    else add_short_values(a, fading);
+  }
+
+  // 32 elements of all values after the other, whose sums have few products under way.
+  void add_pieces(const std::vector<Exprs>& a, const Expr* fading) {
+    constexpr size_t kStepsOfPiece = kPieceKeys / kMmaColumns;
     for (int64_t group = 0; group < elements_ / kElementsOfWarp; ++group)
-      for (int64_t begin = 0; begin < steps; begin += of_piece) {
+      for (size_t begin = 0; begin < a.size(); begin += kStepsOfPiece) {
         Exprs products(kTilesOfWarp, zero(4));
-        for (int64_t step = begin; step < begin + of_piece; ++step) add_step(group, step, a[static_cast<size_t>(step)], products);
+        for (size_t step = begin; step < begin + kStepsOfPiece; ++step) add_step(group, static_cast<int64_t>(step), a[step], products);
         for (size_t n = 0; n < kTilesOfWarp; ++n) {
           const Expr* sum = sum_at(group, n);
           k_.b.assign(sum, begin == 0 ? loop::vec_fma(ctx_, sum, fading, products[n]) : loop::vec_binary(ctx_, Op::Add, sum, products[n]));
@@ -359,9 +511,9 @@ class AttentionMma final : public MmaStage {
 
   // Products of the keys of one step, the smallest first.
   void add_step(int64_t group, int64_t step, const Exprs& weights, Exprs& products) {
-    const int64_t place = step * kMmaColumns * row_chunks_ + group * kElementsOfWarp / kCellsOfChunk, second = (values_ == 1 ? 1 : kMmaColumns / 2) * row_chunks_;
-    const auto values_at = [&](int64_t at) { return halves(chunk_at(ctx_.add(value_place_, number(at))), value_is_short_); };
-    const Halves upper = values_at(place), lower = values_at(place + second);
+    const int64_t place = step * kMmaColumns * row_chunks_ + group * kElementsOfWarp / kCellsOfChunk;
+    const auto values_at = [&](int64_t at) { return halves(chunk_at(ctx_.add(values_here_, number(at))), value_is_short_); };
+    const Halves upper = values_at(place), lower = values_at(place + row_chunks_);
     const auto add = [&](const Expr* weights, const Expr* Halves::*half) {
       if (!(upper.*half)) return;
       for (unsigned n = 0; n < kTilesOfWarp; ++n) products[n] = k_.b.mma(factors_, products[n], weights, loop::widen(ctx_, {of(upper.*half, n), of(lower.*half, n)}));
@@ -369,6 +521,45 @@ class AttentionMma final : public MmaStage {
     for (size_t k = weights.size(); k-- > 1;) add(weights[k], &Halves::high);
     add(weights[0], &Halves::low);
     add(weights[0], &Halves::high);
+  }
+
+  // Values of 16 bits: sums fade, then products join them, as those of other products of 16 bits do.
+  void add_short_values(const std::vector<Exprs>& a, const Expr* fading) {
+    Exprs sums;
+    for (const Expr* sum : sums_) sums.push_back(k_.b.let(loop::vec_binary(ctx_, Op::Mul, sum, fading)));
+    for (int64_t first = 0; first < elements_; first += of_load(first)) {
+      const int64_t tiles = of_load(first) / kMmaColumns;
+      for (size_t step = 0; step < a.size(); ++step) {
+        const Exprs upper = pairs_of_keys(static_cast<int64_t>(step) * kKeysOfStep, first), lower = pairs_of_keys(static_cast<int64_t>(step) * kKeysOfStep + kMmaColumns, first);
+        for (size_t k = a[step].size(); k-- > 0;)
+          for (int64_t n = 0; n < tiles; ++n) {
+            const Expr*& sum = sums[static_cast<size_t>(first / kMmaColumns + n)];
+            sum = k_.b.mma(factors_, sum, a[step][k], loop::widen(ctx_, {upper[static_cast<size_t>(n)], lower[static_cast<size_t>(n)]}));
+          }
+      }
+    }
+    for (size_t n = 0; n < sums.size(); ++n) k_.b.assign(sums_[n], sums[n]);
+  }
+
+  // Elements whose values eight lanes read at once, from `first` on: 16 bytes each, or 8 of the last ones.
+  int64_t of_load(int64_t first) const { return elements_ - first >= 2 * kElementsOfWarp ? 2 * kElementsOfWarp : kElementsOfWarp; }
+
+  // Of keys 2t + `key` and the next one, for each element that this lane reads, as cells.
+  Exprs pairs_of_keys(int64_t key, int64_t first) {
+    const int64_t words = of_load(first) / (kMmaColumns * values_);
+    const auto row = [&](int64_t of) {
+      const Expr* begin = ctx_.mul(ctx_.add(values_here_, number((key + of) * row_chunks_)), number(kCellsOfChunk));
+      const Expr* at = ctx_.add(ctx_.add(begin, ctx_.mul(group_, number(words))), number(first / values_));
+      return k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, static_cast<uint16_t>(words)}, at));
+    };
+    const Expr *even = row(0), *odd = row(1), *low_half = ctx_.integer(0xffff, DType::U32), *sixteen = ctx_.integer(16, DType::U32);
+    Exprs cells;
+    for (unsigned w = 0; w < words; ++w) {
+      const Expr *x = of(even, w), *y = of(odd, w);
+      cells.push_back(k_.b.let(ctx_.binary(Op::BitOr, ctx_.binary(Op::BitAnd, x, low_half), ctx_.binary(Op::Shl, y, sixteen))));
+      cells.push_back(k_.b.let(ctx_.binary(Op::BitOr, ctx_.binary(Op::Shr, x, sixteen), ctx_.binary(Op::BitAnd, y, upper_half()))));
+    }
+    return cells;
   }
 
   // ---- behind the last turn ----
@@ -396,7 +587,7 @@ class AttentionMma final : public MmaStage {
 
   void write_group(int64_t group, const Expr* lane, int64_t width) {
     const Expr *column = k_.b.let(ctx_.floormod(lane, number(kElementsOfWarp))), *first_row = k_.b.let(ctx_.floordiv(lane, number(kElementsOfWarp)));
-    where_it_exists(values_side_, k_.b.let(ctx_.add(column, number(group * kElementsOfWarp))), elements_, [&] {
+    where_it_exists(values_side_, k_.b.let(element_of(group, column)), elements_, [&] {
       k_.b.with_for(first_row, number(tile_.rows), lanes_ / kElementsOfWarp, [&](const Expr* row) {
         where_it_exists(p_.rows, k_.b.let(ctx_.add(first_, row)), tile_.rows, [&] {
           const Expr* bits = loop::vec_load(ctx_, memory_, {DType::U32, 1}, ctx_.add(ctx_.mul(row, number(width)), column));
@@ -409,13 +600,26 @@ class AttentionMma final : public MmaStage {
     });
   }
 
+  // Of column 4c + n of a group, which is tile n's column c. Tiles of two groups share what a lane reads at once of values of 16 bits.
+  const Expr* element_of(int64_t group, const Expr* column) {
+    const int64_t first = group / 2 * 2 * kElementsOfWarp;
+    if (values_ == 1 || of_load(first) == kElementsOfWarp) return ctx_.add(column, number(group * kElementsOfWarp));
+    const Expr *c = ctx_.floordiv(column, number(kTilesOfWarp)), *n = ctx_.floormod(column, number(kTilesOfWarp));
+    return ctx_.add(ctx_.add(ctx_.mul(c, number(2 * kTilesOfWarp)), n), number(first + group % 2 * kTilesOfWarp));
+  }
+
   const Attention& a_;
   Side values_side_;
   const schedule::Tile tile_;
   const int64_t lanes_;                        // of the block
   const int64_t pieces_;                       // of the depth
   const int64_t elements_, row_chunks_;        // of a value, filled up; chunks from one row of values in memory to the next
-  const int64_t value_rows_;                   // keys of a turn, or pairs of them
+  int64_t turn_chunks_ = 0;                    // of keys and values in memory
+  bool is_ahead_ = false, copies_keys_ = false, copies_values_ = false;  // keys and values come a turn before they are multiplied; beside the lanes
+  bool rounds_keys_ = false;
+  const Expr *keys_here_ = nullptr, *values_here_ = nullptr;  // of this lane, in the turn at hand
+  const Expr* unscaled_ = nullptr;             // what becomes of a product: scores without their scale
+  double scale_ = 1;
   int64_t values_begin_ = 0, high_bits_place_ = 0;  // in memory: in chunks; in cells
   bool takes_halves_ = false;                  // queries are two numbers of tf32
   const Expr* high_bits_ = nullptr;            // that tf32 has
@@ -433,7 +637,7 @@ class AttentionMma final : public MmaStage {
 
 std::string attention_mma_instruction(const Job& job, const Attention& a) {
   const DeviceProduct& p = a.product;
-  if (!job.target.has_mma || !p.depth_points->is_const() || p.depth_points->i < 1 || p.depth_points->i > kMostDepth) return {};
+  if (!job.target.has_mma || !job.target.has_exp2 || !p.depth_points->is_const() || p.depth_points->i < 1 || p.depth_points->i > kMostDepth) return {};
   if (estimate(p.rows.points) < kLeastSide || estimate(a.key->extent) < kLeastSide) return {};
   return "mma." + std::string(name_of(attention_factors(a)));
 }

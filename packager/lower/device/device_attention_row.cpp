@@ -49,8 +49,8 @@ class AttentionRow final : public ProductStage {
     bind_batch(at);
     bind_point(p_.rows, at[p_.batch.size()]);
     in_key_ = k_.b.let(ctx_.floormod(lane, number(tile_.depth))), group_ = k_.b.let(ctx_.floordiv(lane, number(tile_.depth)));
-    key_fours_ = fours_of(ctx_, s_.facts, p_.columns, p_.depth, p_.depth_points), value_fours_ = fours_of(ctx_, s_.facts, a_.values, a_.values.dims, a_.values.points);
-    query_ = factors(p_.rows, fours_of(ctx_, s_.facts, p_.rows, p_.depth, p_.depth_points));
+    key_fours_ = runs_of(ctx_, s_.facts, p_.columns, p_.depth, p_.depth_points, kNeighboursOfLoad), value_fours_ = runs_of(ctx_, s_.facts, a_.values, a_.values.dims, a_.values.points, kNeighboursOfLoad);
+    query_ = factors(p_.rows, runs_of(ctx_, s_.facts, p_.rows, p_.depth, p_.depth_points, kNeighboursOfLoad));
     for (int64_t c = 0; c < value_chunks_; ++c) sums_.push_back(k_.b.local(zero(kChunk)));
     top_ = k_.b.local(lowest());
     all_ = k_.b.local(zero());
@@ -227,7 +227,7 @@ class AttentionRow final : public ProductStage {
   const int64_t query_chunks_, value_chunks_;     // of a lane
   uint32_t results_ = 0;
   const Expr *in_key_ = nullptr, *group_ = nullptr, *keys_end_ = nullptr;
-  const Expr *key_fours_ = nullptr, *value_fours_ = nullptr;  // fours_of
+  const Expr *key_fours_ = nullptr, *value_fours_ = nullptr;  // runs_of
   Exprs query_;
   const Expr *top_ = nullptr, *all_ = nullptr;    // of the group's keys so far
   Exprs sums_;

@@ -121,6 +121,7 @@ void Verifier::node(const Expr* e, const Dims& bound) {
     case Op::Splat: case Op::Ramp: case Op::Extract: case Op::SumLanes: case Op::ProdLanes: case Op::MinLanes:
     case Op::MaxLanes: case Op::Widen: case Op::Dot:
       return say("vector operation in a nest");
+    case Op::Exp2: return say("exp2, which kernels alone have, in a nest");
   }
   if (!good) misfit(e);
 }

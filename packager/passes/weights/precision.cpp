@@ -3,12 +3,15 @@
 // bf16, f16: both factors are rounded where they are stored, weights now, all others wherever they are written; products of these are
 // exact in f32, and so are their sums as far as f32 goes. Products of two values of the run (attention) are among them for units for
 // matrices alone, which have bf16, where there are rows enough to pack the second factor for: other instructions gain nothing by them.
-// Devices store queries, keys and values so, where nothing else reads them, not exponentials, which one launch of attention has in registers.
+// Devices store queries, keys and values so, where nothing else reads them, not exponentials, which one launch of attention has in registers (below).
 // A weight that f16 cannot hold stays f32, and so does the other factor.
 //
 // tf32: the same 32 bits, so nothing is stored anew: both factors are rounded where the product reads them. Only tensor cores take it,
-// which do what is wide in all directions. Not among them are statements of one launch of attention, whose sums are no tiles, and products
+// which do what is wide in all directions. Not among them are products
 // whose weights change with the batch: groups are narrow, and places of Winograd magnify what a rounding loses.
+//
+// A launch of attention is rounded apart, for devices with tensor cores alone: to tf32 all factors of both products, to bf16 and f16 the
+// exponentials that the second one takes from registers, where its values are of that type. Launches of few queries multiply in f32 anyway.
 //
 // What is rounded stands in the function as an operation, so that the interpreter, every target and every kernel round alike.
 #include <algorithm>
@@ -223,7 +226,56 @@ class RoundedInPlace {
   const Uses uses_;
 };
 
+// A launch of attention by tensor cores: what its products take is rounded, and so are its weights, which stay in registers.
+class RoundedAttention {
+ public:
+  // `type`: F16 or BF16, whose factors from memory are rounded there; F32: to tf32.
+  RoundedAttention(ir::Context& ctx, nest::Function& f, DType type) : ctx_(ctx), f_(f), type_(type) {}
+
+  void run() {
+    for (size_t begin = 0, end; begin < f_.body.size(); begin = end) {
+      for (end = begin + 1; end < f_.body.size() && f_.body[end].joins;) ++end;
+      if (end == begin + 1) continue;
+      std::set<uint32_t> inside;  // what one statement of the launch passes on to another
+      for (size_t k = begin; k < end; ++k) {
+        if (!f_.body[k].nest) continue;
+        for (nest::Write& w : f_.body[k].nest->writes) w.value = ctx_.rewrite(w.value, [&](const Expr* e) { return rounded(f_.body[k].nest->dims, e, inside); });
+        for (const nest::Write& w : f_.body[k].nest->writes) inside.insert(w.array);
+      }
+    }
+  }
+
+ private:
+  const Expr* rounded(const std::vector<const ir::Dim*>& scope, const Expr* e, const std::set<uint32_t>& inside) {
+    const auto c = nest::contraction_of(ctx_, scope, e);
+    constexpr int64_t kLeast = 31;  // as many, or fewer, are no tile (lower/device/device_attention_mma.cpp)
+    if (!c || c->acc() != DType::F32 || !c->is_plain()) return nullptr;
+    const bool a_weighs = inside.contains(c->a.load->array), b_weighs = inside.contains(c->b.load->array);
+    if ((a_weighs && b_weighs) || (!inside.empty() && !a_weighs && !b_weighs)) return nullptr;
+    if (points(b_weighs ? c->n : c->m) <= kLeast || points(a_weighs || b_weighs ? e->fold->dims : c->n) <= kLeast) return nullptr;  // queries, keys
+    const Expr *a = factor(c->a, inside), *b = factor(c->b, inside);
+    return a && b && (a != c->a.factor || b != c->b.factor) ? ctx_.fold(*e->fold, {ctx_.binary(Op::Mul, a, b)}) : nullptr;
+  }
+
+  // Null: it is of another type than the rounded ones.
+  const Expr* factor(const nest::Operand& o, const std::set<uint32_t>& inside) {
+    const bool is_f32 = o.factor == o.load && o.load->type.dtype == DType::F32;
+    if (type_ == DType::F32) return is_f32 ? ctx_.unary(Op::Tf32, o.load) : nullptr;
+    if (inside.contains(o.load->array)) return is_f32 ? ctx_.cast(DType::F32, ctx_.cast(type_, o.load)) : nullptr;
+    return o.load->type.dtype == type_ ? o.factor : nullptr;
+  }
+
+  ir::Context& ctx_;
+  nest::Function& f_;
+  const DType type_;
+};
+
 }  // namespace
+
+Status round_attention(ir::Context& ctx, nest::Function& f, DType type) {
+  RoundedAttention(ctx, f, type).run();
+  return ok();
+}
 
 Status round_values(ir::Context& ctx, nest::Function& f, DType type) {
   RoundedInPlace(ctx, f, type).run();

@@ -27,6 +27,7 @@ struct AttentionForm {
   int64_t heads = 2, depth = 8, values = 8;
   int64_t sharing = 1;      // heads that have their keys and values together
   DType type = DType::F32, value_type = DType::F32;  // of queries and keys; of values
+  bool rounded = false;     // weights are rounded to the type of values, of f32 all factors to tf32
 };
 
 using Indices = std::vector<const ir::Expr*>;
@@ -38,7 +39,11 @@ inline void attention(NestMaker& m, const AttentionForm& form, const ir::Expr* L
   auto H = m.n(form.heads), G = m.n(form.heads / form.sharing), D = m.n(form.depth), F = m.n(form.values);
   const uint32_t q = m.array("q", form.type, {L, H, D}), v = m.array("v", form.value_type, {U, G, F});
   const uint32_t k = m.array("k", form.type, form.turned ? Indices{G, D, U} : Indices{U, G, D});
-  const auto number = [&](const ir::Expr* e) { return e->type.dtype == DType::F32 ? e : ctx.cast(DType::F32, e); };
+  const auto number = [&](const ir::Expr* e) { return e->type.dtype != DType::F32 ? ctx.cast(DType::F32, e) : form.rounded ? ctx.unary(ir::Op::Tf32, e) : e; };
+  const auto weight = [&](const ir::Expr* e) {
+    if (!form.rounded) return e;
+    return form.value_type == DType::F32 ? ctx.unary(ir::Op::Tf32, e) : ctx.cast(DType::F32, ctx.cast(form.value_type, e));
+  };
   const auto shared = [&](const ir::Expr* h) { return form.sharing == 1 ? h : ctx.floordiv(h, m.n(form.sharing)); };
   const uint32_t mask = m.array("mask", DType::Bool, {L, U});
   const uint32_t s = temp("s", {H, L, U}), top = temp("top", {H, L}), part = form.shares ? m.output("part", DType::F32, {H, L, U}) : temp("part", {H, L, U});
@@ -69,7 +74,7 @@ inline void attention(NestMaker& m, const AttentionForm& form, const ir::Expr* L
   m.map({d[0], d[1]}, all, {m.at(d[0]), m.at(d[1])}, m.fold(ir::Join::Sum, {d[2]}, m.load(part, {m.at(d[0]), m.at(d[1]), m.at(d[2])})));
   d = row();
   auto f = m.dim("f", F);
-  sum = m.fold(ir::Join::Sum, {d[2]}, ctx.binary(ir::Op::Mul, m.load(part, {m.at(d[0]), m.at(d[1]), m.at(d[2])}), number(m.load(v, {m.at(d[2]), shared(m.at(d[0])), m.at(f)}))));
+  sum = m.fold(ir::Join::Sum, {d[2]}, ctx.binary(ir::Op::Mul, weight(m.load(part, {m.at(d[0]), m.at(d[1]), m.at(d[2])})), number(m.load(v, {m.at(d[2]), shared(m.at(d[0])), m.at(f)}))));
   const ir::Expr* total = m.load(all, {m.at(d[0]), m.at(d[1])});
   const ir::Expr* mean = ctx.binary(ir::Op::Div, sum, total);
   if (form.safe) mean = ctx.select(ctx.binary(ir::Op::Eq, total, f32(0)), f32(0), mean);

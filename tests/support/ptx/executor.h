@@ -297,6 +297,8 @@ inline Executor::Compute Executor::computation(std::string_view name, const Step
       {"mov", [](const Step&, const uint64_t* in, uint64_t& out) { return out = in[0], true; }},
       {"selp", [](const Step&, const uint64_t* in, uint64_t& out) { return out = in[2] ? in[0] : in[1], true; }},
       {"cvt", [](const Step& t, const uint64_t* in, uint64_t& out) {
+         if (const bool is_bf16 = t.first_type.kind == 'P'; is_bf16 || t.first_type.kind == 'p')
+           return out = small_of(as_f32(in[0]), is_bf16) << 16 | small_of(as_f32(in[1]), is_bf16), true;
          const uint64_t v = converted(in[0], t.type, t.first_type, t.how);
          return out = t.first_type.is_float() ? v : extended(low_bits(v, t.first_type.bits), t.first_type), true;
        }},
@@ -336,6 +338,7 @@ inline Executor::Compute Executor::float_computation(std::string_view name) {
       {"fma", MLC_PTX_FLOAT(std::fma(a, b, c))},
       {"rcp", MLC_PTX_FLOAT(F(1) / a)},
       {"sqrt", MLC_PTX_FLOAT(std::sqrt(a))},
+      {"ex2", MLC_PTX_FLOAT(a < F(-126) ? F(0) : std::exp2(a))},
       {"abs", MLC_PTX_FLOAT(std::fabs(a))},
       {"neg", MLC_PTX_FLOAT(-a)},
       {"min", MLC_PTX_FLOAT(smaller_float(true, t.how == "NaN", a, b))},

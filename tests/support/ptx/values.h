@@ -9,13 +9,14 @@
 
 namespace mlc::testing::ptx {
 
-// A type as it is written: 'u', 's', 'b' or 'f' and bits; predicates are 'b' of one bit; 'h' is f16, 'B' is bf16.
+// A type as it is written: 'u', 's', 'b' or 'f' and bits; predicates are 'b' of one bit; 'h' is f16, 'B' is bf16, 'p' and 'P' are pairs of these.
 struct ValueType {
   char kind = 'b';
   unsigned bits = 32;
   static ValueType of(std::string_view name) {
     if (name == "pred") return {'b', 1};
     if (name == "f16" || name == "bf16") return {name[0] == 'f' ? 'h' : 'B', 16};
+    if (name == "f16x2" || name == "bf16x2") return {name[0] == 'f' ? 'p' : 'P', 32};
     return {name[0], name == "u8" || name == "s8" || name == "b8" ? 8u : name.ends_with("16") ? 16u : name.ends_with("32") ? 32u : 64u};
   }
   bool is_float() const { return kind == 'f'; }

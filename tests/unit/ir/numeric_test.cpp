@@ -113,6 +113,15 @@ TEST_CASE("integers of two bits wrap, saturate and lie a byte each") {
     }
 }
 
+TEST_CASE("exp2 is zero where it is no normal number, and what is no number stays none") {
+  const struct { float from, to; } cases[] = {{0, 1}, {-0.0f, 1}, {1e-40f, 1}, {-1, 0.5f}, {3, 8}, {0.5f, 1.41421354f}, {-126, 0x1p-126f}, {-126.5f, 0}, {-1e30f, 0}, {-kInf, 0}, {128, kInf}, {kInf, kInf}};
+  for (const auto& c : cases) {
+    CAPTURE(c.from);
+    CHECK(apply_unary(Op::Exp2, DType::F32, DType::F32, {0, c.from}).f == c.to);
+  }
+  CHECK(std::isnan(apply_unary(Op::Exp2, DType::F32, DType::F32, {0, std::nan("")}).f));
+}
+
 TEST_CASE("tf32 has ten bits behind the first, ties go away from zero, and what is no number stays none") {
   struct { float from, to; } cases[] = {{1, 1}, {0x1.001p0f, 1}, {0x1.002p0f, 0x1.004p0f}, {0x1.001ffep0f, 0x1p0f}, {-0x1.002p0f, -0x1.004p0f}, {0x1.fffp0f, 0x1p1f},
                                         {-0.0f, -0.0f}, {kInf, kInf}, {-kInf, -kInf}, {std::numeric_limits<float>::max(), kInf}};

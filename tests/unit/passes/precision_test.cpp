@@ -7,6 +7,7 @@
 #include "packager/ir/numeric.h"
 #include "packager/nest/interpret/interpret.h"
 #include "packager/passes/passes.h"
+#include "tests/support/nests/attention_nests.h"
 #include "tests/support/nests/nests.h"
 
 using namespace mlc;
@@ -54,7 +55,7 @@ TEST_CASE("tf32 is rounded where a product reads it, if all sides of the product
   }
 }
 
-TEST_CASE("a launch of attention, and weights of places, keep f32 beside products in tf32") {
+TEST_CASE("a launch of attention, which has a pass of its own, and weights of places keep f32 beside products in tf32") {
   Product attention(64, 64, 64);
   attention.maker.f.body[0].joins = true;
   REQUIRE(attention.run("products-in-tf32").ok());
@@ -68,6 +69,26 @@ TEST_CASE("a launch of attention, and weights of places, keep f32 beside product
     m.map({b, i, j}, y, {m.at(b), m.at(i), m.at(j)}, m.fold(ir::Join::Sum, {k}, ctx.binary(Op::Mul, m.load(x, {m.at(b), m.at(i), m.at(k)}), m.load(w, {m.at(b), m.at(k), m.at(j)}))));
     REQUIRE(passes::run(ctx, m.f, {.pipeline = {"products-in-tf32"}, .verify = false}).ok());
     CHECK(count(m.f, Op::Tf32, DType::F32) == (is_weight ? 0 : 2));
+  }
+}
+
+TEST_CASE("factors of a launch of attention are rounded to tf32, its weights to the type of its values, where there are queries and keys for a tile") {
+  struct Case { const char* pass; DType type; int64_t queries, keys; bool joins; size_t tf32, casts; };
+  for (const Case& c : {Case{"attention-in-tf32", DType::F32, 64, 40, true, 4, 0}, {"attention-in-tf32", DType::F32, 31, 40, true, 0, 0}, {"attention-in-tf32", DType::F32, 64, 31, true, 0, 0},
+                        {"attention-in-tf32", DType::F32, 64, 40, false, 0, 0}, {"attention-in-tf32", DType::F16, 64, 40, true, 0, 0}, {"attention-in-f16", DType::F16, 64, 40, true, 0, 1},
+                        {"attention-in-bf16", DType::BF16, 64, 40, true, 0, 1}, {"attention-in-f16", DType::F32, 64, 40, true, 0, 0}, {"attention-in-f16", DType::BF16, 64, 40, true, 0, 0},
+                        {"attention-in-f16", DType::F16, 16, 40, true, 0, 0}, {"attention-in-f16", DType::F16, 64, 40, false, 0, 0}}) {
+    CAPTURE(c.pass);
+    CAPTURE(c.queries);
+    ir::Context ctx;
+    NestMaker m(ctx);
+    test::attention(m, {.type = c.type, .value_type = c.type}, m.n(c.queries), m.n(c.keys));
+    for (nest::Statement& s : m.f.body) s.joins = s.joins && c.joins;
+    for (int twice = 0; twice < 2; ++twice) {
+      REQUIRE(passes::run(ctx, m.f, {.pipeline = {c.pass}}).ok());
+      CHECK(count(m.f, Op::Tf32, DType::F32) == c.tf32);
+      CHECK(count(m.f, Op::Cast, DType::F32) == c.casts);
+    }
   }
 }
 
@@ -168,7 +189,14 @@ TEST_CASE("a pipeline rounds once, for devices to tf32 behind all else") {
   const std::vector<std::string> plain = passes::default_pipeline();
   CHECK(passes::with_precision(plain, passes::Precision::F32, passes::RoundedValues::All) == plain);
   CHECK(passes::with_precision(plain, passes::Precision::TF32, passes::RoundedValues::All) == plain);  // of processors
-  CHECK(passes::for_devices(plain, true, passes::Precision::TF32).back() == "products-in-tf32");
+  CHECK(passes::for_devices(plain, false, passes::Precision::TF32).back() == "products-in-tf32");
+  for (const passes::Precision precision : {passes::Precision::TF32, passes::Precision::F16, passes::Precision::BF16}) {
+    const std::string attention = "attention-in-" + std::string(passes::name_of(precision));
+    CHECK(passes::for_devices(plain, true, precision).back() == attention);
+    CHECK(std::count(plain.begin(), plain.end(), attention) == 0);
+    const auto without = passes::for_devices(plain, false, precision);
+    CHECK(std::count(without.begin(), without.end(), attention) == 0);
+  }
   const auto has = [](const std::vector<std::string>& all, const char* pass) { return std::count(all.begin(), all.end(), pass); };
   const auto f16 = passes::with_precision(plain, passes::Precision::F16, passes::RoundedValues::All), bf16 = passes::with_precision(plain, passes::Precision::BF16, passes::RoundedValues::All);
   CHECK((has(f16, "weights-in-f16") == 1 && has(passes::for_devices(f16, true, passes::Precision::F16), "values-in-f16") == 1 && has(passes::for_devices(f16, true, passes::Precision::F16), "weights-in-f16") == 1));

@@ -58,7 +58,7 @@ TEST_CASE("forms that the code generator uses are taken") {
   CHECK(taken("{ .reg .b16 tmp; mov.b32 {tmp, %rs1}, %r1; }\n{ .reg .b32 tmp; mov.b64 {tmp, %r1}, %rd1; }\n"));
   CHECK(taken("ld.global.nc.v4.f32 {%f0, %f1, %f2, %f3}, [%rd1+16];\nst.global.v2.u32 [%rd1], {%r0, %r1};\n"));
   CHECK(taken("ld.global.u8 %rs1, [%rd1];\nst.global.u8 [%rd1], %r1;\ncvt.s64.s8 %rd1, %rd2;\ncvt.u32.u8 %r1, %rs1;\n"));
-  CHECK(taken("cvt.f32.f16 %f1, %rs1;\ncvt.rn.f16.f32 %rs1, %f1;\ncvt.rn.bf16.f32 %rs1, %f1;\nshfl.sync.bfly.b32 %r1, %r2, 16, 31, -1;\n"));
+  CHECK(taken("cvt.f32.f16 %f1, %rs1;\ncvt.rn.f16.f32 %rs1, %f1;\ncvt.rn.bf16.f32 %rs1, %f1;\ncvt.rn.f16x2.f32 %r1, %f1, %f2;\ncvt.rn.bf16x2.f32 %r1, %f1, %f2;\nex2.approx.ftz.f32 %f1, %f2;\nshfl.sync.bfly.b32 %r1, %r2, 16, 31, -1;\n"));
   CHECK(taken("$L_a:\n.pragma \"nounroll\";\n@%p1 bra $L_a;\nbar.sync 0;\n"));
   CHECK(refusal(entry("mov.u64 %rd1, k_shared;\nld.shared.f32 %f1, [k_shared+8];\n", ".shared .align 16 .b8 k_shared[64];\n")).empty());
 }
@@ -121,7 +121,7 @@ TEST_CASE("the executor knows every opcode of the table") {
   std::set<std::string> seen;
   for (const char* base : {"add", "sub", "mul.lo", "mul.hi", "mul.wide", "mad.lo", "mad.wide", "div", "rem", "abs", "neg", "min", "max", "clz", "bfe", "bfi", "prmt",
                            "shf.l.wrap", "shf.r.wrap", "and", "or", "xor", "not", "shl", "shr", "setp.lt", "selp", "mov", "add.rn", "sub.rn", "mul.rn", "div.rn",
-                           "fma.rn", "rcp.rn", "sqrt.rn", "min.NaN", "max.NaN"})
+                           "fma.rn", "rcp.rn", "sqrt.rn", "ex2.approx.ftz", "cvt.rn.f16x2", "cvt.rn.bf16x2", "min.NaN", "max.NaN"})
     for (const char* type : {"s16", "u16", "b16", "s32", "u32", "b32", "s64", "u64", "b64", "f32", "f64", "pred"}) {
       const Opcode* op = find_opcode(std::string(base) + "." + type);
       if (!op) continue;
