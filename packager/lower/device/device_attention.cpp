@@ -86,14 +86,13 @@ const Expr* runs_of(ir::Context& ctx, Facts& facts, const DeviceProduct::Side& s
 
 bool has_whole_turns(const Attention& a, int64_t keys) { return a.score->op != Op::Select && ir::divisor_of(a.key->extent) % keys == 0; }
 
-namespace {
-
-// What a score becomes, whose query has this largest one.
 const Expr* exponential(Skeleton& k, Body& s, const Attention& a, const Expr* score, const Expr* top) {
   s.define(a.score, k.b.let(score));
   s.define(a.top, top);
   return k.b.let(s.value(a.part));
 }
+
+namespace {
 
 class AttentionStage final : public TileStage {
  public:

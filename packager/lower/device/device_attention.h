@@ -17,6 +17,9 @@ std::pair<const ir::Expr*, const ir::Expr*> keys_of_block(Skeleton& k, Body& s, 
 // Whether all turns have as many keys.
 bool has_whole_turns(const Attention& a, int64_t keys);
 
+// What a score becomes, whose query has this largest one.
+const ir::Expr* exponential(Skeleton& k, Body& s, const Attention& a, const ir::Expr* score, const ir::Expr* top);
+
 // What multiplies on tensor cores: "mma.f16", "mma.bf16", or "mma.f32" for three products of tf32; empty: lanes do, by multiply-adds.
 std::string attention_mma_instruction(const Job& job, const Attention& a);
 // How deep such a block takes queries and keys: all of them, in whole pieces.
