@@ -125,7 +125,7 @@ std::vector<ProductCase> product_cases(const Job& job, const FlatNest& nest, con
     one.product = c;
     const auto all = device_products(job, one);
     const FoldParts parts = fold_parts(job, one, p);
-    return (all ? schedule::print(all->ranked.front()) : "") + " " + std::to_string(parts.parts);
+    return (all ? schedule::print(all->ranked.front()) : "") + (parts.in_cluster ? " cluster " : " ") + std::to_string(parts.parts);
   };
   for (size_t k = 0; k + 1 < cases.size();)
     if (text(cases[k]) == text(cases[k + 1])) cases.erase(cases.begin() + static_cast<ptrdiff_t>(k));
