@@ -25,6 +25,7 @@ Status simplify_procs(ir::Context& ctx, nest::Function& f);
 Status split_dims(ir::Context& ctx, nest::Function& f);
 Status in_place(ir::Context& ctx, nest::Function& f);
 Status join_copies(ir::Context& ctx, nest::Function& f);
+Status store_rounded(ir::Context& ctx, nest::Function& f);
 Status assign_layouts(ir::Context& ctx, nest::Function& f);
 Status inline_weights(ir::Context& ctx, nest::Function& f);
 Status derive_weights(ir::Context& ctx, nest::Function& f, uint64_t most);

@@ -43,7 +43,7 @@ std::vector<NamedPass> all_passes() {
           {"widen", [](ir::Context& ctx, nest::Function& f, const Options& o) { return widen(ctx, f, o.most_derived); }},
           {"split-phases", plain(split_phases)}, {"split-folds", plain(split_folds)}, {"group", plain(group)}, {"join-rows", plain(join_rows)}, {"attention", plain(mark_attention)},
           {"prologues", [](ir::Context& ctx, nest::Function& f, const Options&) { return prologues(ctx, f, true); }},
-          {"in-place", plain(in_place)}, {"join-copies", plain(join_copies)},
+          {"in-place", plain(in_place)}, {"join-copies", plain(join_copies)}, {"store-rounded", plain(store_rounded)},
           {"number-prologues", [](ir::Context& ctx, nest::Function& f, const Options&) { return prologues(ctx, f, false); }}};
 }
 
@@ -70,7 +70,7 @@ std::vector<std::string> for_devices(std::vector<std::string> pipeline, bool wit
     const std::string values = precision == Precision::BF16 || precision == Precision::F16 ? "values-in-" + std::string(name_of(precision)) : "";
     pipeline.insert(pipeline.insert(rows, values) + 2, "attention");
   }
-  if (const auto placed = std::find(pipeline.begin(), pipeline.end(), "in-place"); placed != pipeline.end()) pipeline.insert(placed + 1, "join-copies");
+  if (const auto placed = std::find(pipeline.begin(), pipeline.end(), "in-place"); placed != pipeline.end()) pipeline.insert(pipeline.insert(placed + 1, "join-copies") + 1, "store-rounded");
   std::erase(pipeline, "");
   if (precision == Precision::TF32) pipeline.push_back("products-in-tf32");
   if (precision != Precision::F32 && with_tensor_cores) pipeline.push_back("attention-in-" + std::string(name_of(precision)));
