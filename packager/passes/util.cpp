@@ -79,6 +79,15 @@ bool has_fold(const Expr* root) {
   return found;
 }
 
+std::optional<uint32_t> rounded_array(const nest::Statement& s) {
+  PlainMap copy;
+  if (!s.nest || !plain_map(s, copy)) return std::nullopt;
+  const Expr *value = copy.write->value, *load = value->op == ir::Op::Cast ? value->args[0] : nullptr;
+  if (!load || load->op != ir::Op::Load || load->type.dtype != DType::F32 || load->access == ir::Access::Checked || bits_of(value->type.dtype) != 16) return std::nullopt;
+  const bool same = load->args.size() == copy.write->index.size() && std::equal(load->args.begin(), load->args.end(), copy.write->index.begin());
+  return same ? std::optional(load->array) : std::nullopt;
+}
+
 nest::Statement copy_statement(ir::Context& ctx, const nest::Function& f, uint32_t from, uint32_t to, std::string source) {
   nest::Statement s;
   s.source = std::move(source);

@@ -1,6 +1,7 @@
 // What several passes ask about a function.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -41,6 +42,8 @@ struct PlainMap {
   std::vector<const ir::Dim*> axis_dim;
 };
 bool plain_map(const nest::Statement& s, PlainMap& out);
+// The array of f32 whose elements a statement writes in 16 bits, each at its own index; nothing: it does something else.
+std::optional<uint32_t> rounded_array(const nest::Statement& s);
 // What it writes where `load` reads it.
 const Expr* composed(ir::Context& ctx, const PlainMap& p, const Expr* load);
 

@@ -1,5 +1,5 @@
 // Which products are more than one kernel. Where rows times columns are too few blocks for a device, the fold is cut in parts, whose sums
-// a second launch adds in their order (split-K): bits are equal from run to run, and so is the text of both. Where the run decides how
+// the blocks of a cluster add, or a second launch, in their order (split-K): bits are equal from run to run, and so is the text. Where the run decides how
 // many rows there are, a kernel for one of them, for a sentence and for a long text would be three schedules, and they are: a launch
 // whose case it is not has no tiles.
 #include <algorithm>

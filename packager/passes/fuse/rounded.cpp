@@ -32,25 +32,17 @@ class RoundedStores {
  private:
   bool is_alone(size_t s) const { return !f_.body[s].joins && (s + 1 == f_.body.size() || !f_.body[s + 1].joins); }
 
-  // The array whose elements the statement writes in fewer bits, each at its own index; nothing: it does something else.
-  std::optional<uint32_t> rounds(const PlainMap& copy) const {
-    const Expr *value = copy.write->value, *load = value->op == Op::Cast ? value->args[0] : nullptr;
-    if (!load || load->op != Op::Load || load->type.dtype != DType::F32 || load->access == ir::Access::Checked || bits_of(value->type.dtype) != 16) return std::nullopt;
-    const bool same = load->args.size() == copy.write->index.size() && std::equal(load->args.begin(), load->args.end(), copy.write->index.begin());
-    return same ? std::optional(load->array) : std::nullopt;
-  }
-
   bool store_with_writer(size_t s) {
-    PlainMap copy;
-    const auto array = f_.body[s].nest && plain_map(f_.body[s], copy) ? rounds(copy) : std::nullopt;
+    const auto array = rounded_array(f_.body[s]);
     if (!array || uses_.writers[*array].size() != 1) return false;
     const size_t writer = uses_.writers[*array][0];
     nest::Statement& from = f_.body[writer];
     if (writer >= s || !from.nest || from.part != f_.body[s].part || from.nest->where || from.nest->scan_dim) return false;
     nest::Nest& n = *from.nest;
     if (n.writes.size() != 1 || n.writes[0].push || n.writes[0].value->type.dtype != DType::F32) return false;
-    const uint32_t rounded = copy.write->array;
-    const DType type = copy.write->value->type.dtype;
+    const nest::Write& copy = f_.body[s].nest->writes[0];
+    const uint32_t rounded = copy.array;
+    const DType type = copy.value->type.dtype;
     nest::Write& w = n.writes[0];
     if (uses_.readers[*array].size() == 1 && !uses_.output[*array] && !f_.arrays[*array].layout.is_part()) {
       w.array = rounded;

@@ -88,6 +88,7 @@ class Cutter {
       ++arrays[complete + 1], --arrays[read + 1];
     }
     keep_copies_together(uses);
+    keep_roundings(uses);
     double sum = 0;
     int count = 0;
     for (size_t unit = 0; unit < first_.size(); ++unit) {
@@ -106,6 +107,15 @@ class Cutter {
       }
       if (end > begin + kNearCopies) continue;
       for (size_t unit = unit_of(begin) + 1; unit <= unit_of(end); ++unit) passing_[unit] = kNowhere;
+    }
+  }
+
+  // A copy in fewer bits stays beside what it rounds, which devices compute with it (fuse/rounded.cpp).
+  void keep_roundings(const Uses& uses) {
+    for (size_t s = 0; s < f_.body.size(); ++s) {
+      const auto array = rounded_array(f_.body[s]);
+      if (!array || uses.writers[*array].size() != 1 || uses.writers[*array][0] + kNearCopies < s) continue;
+      for (size_t unit = unit_of(uses.writers[*array][0]) + 1; unit <= unit_of(s); ++unit) passing_[unit] = kNowhere;
     }
   }
 

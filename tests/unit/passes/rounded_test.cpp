@@ -1,7 +1,9 @@
 // Devices: copies in 16 bits are stored by the statement that computes what they round.
 #include <doctest/doctest.h>
 
+#include "packager/nest/copy.h"
 #include "packager/passes/passes.h"
+#include "packager/passes/segments/cut.h"
 #include "tests/support/nests/nest_builder.h"
 
 using namespace mlc;
@@ -81,4 +83,22 @@ TEST_CASE_FIXTURE(Rows, "a product that others read, results of the model, and c
     CHECK(store() == 2);
     CHECK(fn.body[0].nest->writes.size() == 2);
   }
+}
+
+TEST_CASE_FIXTURE(Rows, "no border of a part lies between an array and its copy") {
+  const auto next = [&](uint32_t from) {  // a product, which is a launch
+    const uint32_t to = temp(), w = input("w", DType::F32, {k(32), k(32)});
+    const Dim *m = dim("m", 5), *n = dim("n", 32), *j = dim("j", 32);
+    nest("product", {m, n}, {{to, {d(m), d(n)}, sum(j, ctx.binary(Op::Mul, ctx.cast(DType::F32, load(from, {d(m), d(j)})), load(w, {d(j), d(n)})))}});
+    return to;
+  };
+  round(next(next(x)));
+  read(next(next(rounded)), "result");
+  passes::Parts parts;
+  parts.segments.push_back(std::make_unique<Function>(copy_of(fn)));
+  parts.segments.back()->name = "main";
+  passes::number_parts(ctx, {"main"}, parts);
+  const std::vector<Statement>& body = parts.segments.back()->body;
+  CHECK(body[1].part == body[2].part);
+  CHECK(body.back().part > body[2].part);
 }
