@@ -122,7 +122,7 @@ std::map<Digest, import::Reference> WeightStore::references() const {
   for (const Entry& entry : entries_) {
     const nest::ConstData& whole = *entry.array->data;
     std::vector<uint64_t> shape = constant_shape(*entry.array);
-    if (whole.parts.empty() || whole.bytes.empty()) continue;
+    if (whole.parts.empty() || whole.bytes.empty() || whole.axis >= shape.size()) continue;
     const uint64_t length = shape[whole.axis];
     uint64_t from = 0;
     for (const auto& part : whole.parts) {

@@ -8,6 +8,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include "base/byte_cursor.h"
+#include "base/checked.h"
 #include "packager/import/mapping.h"
 #include "packager/import/tensor.h"
 
@@ -203,6 +204,29 @@ std::optional<Reference> reference_of(const onnx::TensorProto& tensor) {
 }
 
 }  // namespace
+
+Result<std::vector<std::byte>> elements_of_part(DType dtype, const std::vector<uint64_t>& tensor, Bytes elements, const PartOfTensor& part,
+                                                const std::vector<uint64_t>& shape) {
+  const Status wrong(Code::Malformed, "the program refers to a part of a tensor that is none");
+  if (shape.size() != tensor.size() || part.axis >= shape.size() || bits_of(dtype) < 8) return wrong;
+  uint64_t rows = 1, element = bytes_of(dtype);
+  std::optional<uint64_t> size = element;
+  for (size_t k = 0; k < shape.size(); ++k) {
+    if (size) size = checked_mul(*size, tensor[k]);
+    if (k == part.axis) continue;
+    if (shape[k] != tensor[k]) return wrong;
+    (k < part.axis ? rows : element) *= shape[k];
+  }
+  const uint64_t whole = tensor[part.axis], length = shape[part.axis];
+  if (size != elements.size() || elements.empty() || part.from > whole || length > whole - part.from) return wrong;
+  std::vector<std::byte> out;
+  out.reserve(rows * length * element);
+  for (uint64_t row = 0; row < rows; ++row) {
+    const Bytes from = elements.subspan((row * whole + part.from) * element, length * element);
+    out.insert(out.end(), from.begin(), from.end());
+  }
+  return out;
+}
 
 Result<std::vector<std::byte>> model_with_references(const std::string& path, const std::map<Digest, Reference>& there, uint64_t most) {
   MLC_ASSIGN(const auto file, map_file(path));

@@ -23,6 +23,10 @@ struct Reference {
   std::optional<PartOfTensor> part = std::nullopt;
 };
 
+// The elements of a part of this shape, of a tensor whose elements lie one after the other. Any of it may be wrong: Malformed, if there is no such part.
+[[nodiscard]] Result<std::vector<std::byte>> elements_of_part(DType dtype, const std::vector<uint64_t>& tensor, Bytes elements, const PartOfTensor& part,
+                                                              const std::vector<uint64_t>& shape);
+
 // The ONNX file without the elements of tensors whose digests (tensor_digest) are keys of `there`, and without what is said of it for people only. All else that
 // is beside the file is taken in. Unsupported if more than `most` bytes of elements are left. The file was imported before.
 [[nodiscard]] Result<std::vector<std::byte>> model_with_references(const std::string& path, const std::map<Digest, Reference>& there, uint64_t most);

@@ -45,7 +45,14 @@ class ElementFile {
     MLC_ASSIGN(std::vector<std::byte> bytes, elements(tensor));
     if (tensor_digest(tensor.dtype, tensor.shape, bytes) != reference.tensor) return Status(Code::BadSignature, "tensor {}: its elements are not those of its digest", format::quoted(tensor.name));
     if (reference.part) {
-      MLC_ASSIGN(bytes, part_of(tensor, bytes, *reference.part, shape));
+      // Parts lie side by side: together they are no more than the tensor, whatever the program says.
+      const uint64_t whole = bytes.size();
+      auto part = import::elements_of_part(tensor.dtype, tensor.shape, bytes, *reference.part, shape);
+      if (!part.ok()) return std::move(part).status().note("tensor " + format::quoted(tensor.name));
+      bytes = std::move(*part);
+      uint64_t& parts = bytes_of_parts_[reference.tensor];
+      if (bytes.size() > whole - parts) return Status(Code::Malformed, "the program refers to more parts of tensor {} than it has", format::quoted(tensor.name));
+      parts += bytes.size();
     }
     const import::DataPlace place{at_, bytes.size()};
     out_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -60,26 +67,6 @@ class ElementFile {
 
  private:
   using Key = std::tuple<Digest, uint64_t, uint64_t, std::vector<uint64_t>>;  // tensor, axis, from, shape
-  // Elements of `shape`, which is that of the tensor but for the axis.
-  static Result<std::vector<std::byte>> part_of(const format::Tensor& tensor, Bytes elements, const import::PartOfTensor& part, const std::vector<uint64_t>& shape) {
-    const Status wrong(Code::Malformed, "the program refers to a part of tensor {} that is none", format::quoted(tensor.name));
-    if (shape.size() != tensor.shape.size() || part.axis >= shape.size() || bits_of(tensor.dtype) % 8 != 0) return wrong;
-    uint64_t rows = 1, element = bytes_of(tensor.dtype);
-    for (size_t k = 0; k < shape.size(); ++k) {
-      if (k == part.axis) continue;
-      if (shape[k] != tensor.shape[k]) return wrong;
-      (k < part.axis ? rows : element) *= shape[k];
-    }
-    const uint64_t whole = tensor.shape[part.axis], length = shape[part.axis];
-    if (part.from > whole || length > whole - part.from) return wrong;
-    std::vector<std::byte> out;
-    out.reserve(rows * length * element);
-    for (uint64_t row = 0; row < rows; ++row) {
-      const Bytes from = elements.subspan((row * whole + part.from) * element, length * element);
-      out.insert(out.end(), from.begin(), from.end());
-    }
-    return out;
-  }
   Result<std::vector<std::byte>> elements(const format::Tensor& tensor) const {
     if (tensor.copies.empty()) return std::vector<std::byte>();
     const format::Copy& copy = tensor.copies.front();
@@ -94,6 +81,7 @@ class ElementFile {
   std::ofstream out_;
   std::map<Digest, uint32_t> tensors_;
   std::map<Key, import::DataPlace> placed_;
+  std::map<Digest, uint64_t> bytes_of_parts_;
   uint64_t at_ = 0;
 };
 

@@ -86,6 +86,14 @@ const Expr* runs_of(ir::Context& ctx, Facts& facts, const DeviceProduct::Side& s
 
 bool has_whole_turns(const Attention& a, int64_t keys) { return a.score->op != Op::Select && ir::divisor_of(a.key->extent) % keys == 0; }
 
+const Expr* attention_work(const Job& job, const Attention& a, const DeviceProduct& walked, Skeleton& k) {
+  const Expr* steps = job.ctx.add(walked.depth_points, a.values.points);
+  for (const ir::Dim* d : walked.outer) steps = job.ctx.mul(steps, d->extent);
+  std::vector<const Expr*> extents{walked.rows.points, a.key->extent, steps};
+  for (const ir::Dim* d : walked.batch) extents.push_back(d->extent);
+  return k.takes(job.operation_ns(), extents);
+}
+
 const Expr* exponential(Skeleton& k, Body& s, const Attention& a, const Expr* score, const Expr* top) {
   s.define(a.score, k.b.let(score));
   s.define(a.top, top);
@@ -109,11 +117,7 @@ class AttentionStage final : public TileStage {
     keys_.memory_begin = tile_.rows * tile_.depth;
     rows_memory_ = k_.shared("rows", DType::F32, tile_.rows);
     if (lanes_of_query_ > 1) parts_memory_ = k_.shared("parts", DType::F32, kTileLanes);
-    const Expr* steps = ctx_.add(p_.depth_points, a_.values.points);
-    for (const ir::Dim* d : p_.outer) steps = ctx_.mul(steps, d->extent);
-    std::vector<const Expr*> extents{p_.rows.points, a_.key->extent, steps};
-    for (const ir::Dim* d : p_.batch) extents.push_back(d->extent);
-    work = k_.takes(job_.operation_ns(), extents);
+    work = attention_work(job_, a_, p_, k_);
   }
 
  private:

@@ -17,6 +17,8 @@ std::pair<const ir::Expr*, const ir::Expr*> keys_of_block(Skeleton& k, Body& s, 
 // Whether all turns have as many keys.
 bool has_whole_turns(const Attention& a, int64_t keys);
 
+// Nanoseconds of all queries and keys (Stage::work), whose product is walked so.
+const ir::Expr* attention_work(const Job& job, const Attention& a, const DeviceProduct& walked, Skeleton& k);
 // What a score becomes, whose query has this largest one.
 const ir::Expr* exponential(Skeleton& k, Body& s, const Attention& a, const ir::Expr* score, const ir::Expr* top);
 

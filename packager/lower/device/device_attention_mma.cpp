@@ -86,10 +86,7 @@ class AttentionMma final : public MmaStage {
     takes_halves_ = factors_ == DType::F32 && !query_is_short_;
     memory_ = k_.shared("tile", DType::U32, high_bits_place_ + (takes_halves_ ? 1 : 0));
     rows_memory_ = k_.shared("rows", DType::F32, tile_.rows);
-    const Expr* steps = ctx_.add(p_.depth_points, a_.values.points);
-    std::vector<const Expr*> extents{p_.rows.points, a_.key->extent, steps};
-    for (const ir::Dim* d : p_.batch) extents.push_back(d->extent);
-    work = k_.takes(job_.operation_ns(), extents);
+    work = attention_work(job_, a_, p_, k_);
   }
 
  private:

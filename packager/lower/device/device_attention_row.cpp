@@ -30,10 +30,7 @@ class AttentionRow final : public ProductStage {
         value_chunks_(chunks_in(a.values.points->i)) {
     grid.push_back(p_.rows.points);
     results_ = k_.shared("results", DType::F32, groups_ * value_chunks_ * kChunk * tile_.depth);
-    const Expr* steps = ctx_.add(p_.depth_points, a_.values.points);
-    std::vector<const Expr*> extents{p_.rows.points, a_.key->extent, steps};
-    for (const ir::Dim* d : p_.batch) extents.push_back(d->extent);
-    work = k_.takes(job_.operation_ns(), extents);
+    work = attention_work(job_, a_, p_, k_);
   }
 
  private:

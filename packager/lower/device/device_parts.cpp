@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMostFoldParts = 32;
 constexpr double kMostLeft = 0.75;         // of the time, or a launch more is not worth it
 constexpr double kMostLeftInCluster = 0.9;  // or blocks that have to run at once are not
-constexpr int64_t kMostClustered = 8191, kLeastTileSide = 32;  // blocks before they are cut in at most eight parts, which are one row of a grid (65,535)
+constexpr int64_t kMostClustered = 8191, kLeastTileSide = 32, kLeastSliceColumns = 4;  // blocks before they are cut in at most eight parts, which are one row of a grid (65,535)
 constexpr double kAsGood = 1.15;           // fewer parts that take so much longer at most write and read less
 constexpr int64_t kPartMultiple = 16;      // steps, whole pieces of tiles
 constexpr int64_t kCodesOfStep = 4;        // where tensor cores multiply codes
@@ -56,7 +56,7 @@ int64_t most_blocks(const FlatNest& nest, const DeviceProduct& p, bool slices) {
   const auto times = [&](int64_t n) { blocks = n > kMostClustered || blocks > kMostClustered ? kMostClustered + 1 : blocks * n; };
   for (const ir::Dim* d : p.batch) times(most(d->extent));
   for (const DeviceProduct::Side* side : {&p.rows, &p.columns}) {
-    const int64_t points = most(side->points), of_block = slices ? (side == &p.rows ? 1 : kSliceColumns[1]) : kLeastTileSide;
+    const int64_t points = most(side->points), of_block = slices ? (side == &p.rows ? 1 : kLeastSliceColumns) : kLeastTileSide;
     times(points / of_block + 1);
   }
   return blocks;

@@ -125,6 +125,29 @@ TEST_CASE("a program that refers to a file of its own choice is refused") {
   CHECK_FALSE(import::model_with_data(bytes_of(sample_model(external("sha256:12"))), "w.bin", none).ok());
 }
 
+TEST_CASE("parts are the elements along an axis, and nothing that a tensor does not have") {
+  constexpr uint64_t kHuge = uint64_t{1} << 40;
+  const std::string all = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKL";  // 2 x 3 x 4 of 16 bits
+  const auto part = [&](std::vector<uint64_t> tensor, import::PartOfTensor at, std::vector<uint64_t> shape, DType t = DType::F16) {
+    const Bytes bytes = bytes_of(all);
+    const auto found = import::elements_of_part(t, tensor, bytes, at, shape);
+    return found.ok() ? std::string(reinterpret_cast<const char*>(found->data()), found->size()) : std::string(found.status().code == Code::Malformed ? "malformed" : "?");
+  };
+  CHECK(part({2, 3, 4}, {2, 1}, {2, 3, 2}) == "cdefklmnstuv0123" "89ABGHIJ");
+  CHECK(part({2, 3, 4}, {0, 1}, {1, 3, 4}) == all.substr(24));
+  CHECK(part({2, 3, 4}, {1, 0}, {2, 3, 4}) == all);
+  CHECK(part({2, 3, 4}, {1, 2}, {2, 1, 4}) == all.substr(16, 8) + all.substr(40, 8));
+  CHECK(part({2, 3, 4}, {1, 3}, {2, 0, 4}).empty());
+  for (const auto& [axis, from, shape] : {std::tuple{uint64_t{3}, uint64_t{0}, std::vector<uint64_t>{2, 3, 4}}, {uint64_t{2}, uint64_t{3}, {2, 3, 2}}, {uint64_t{2}, UINT64_MAX, {2, 3, 2}},
+                                          {uint64_t{2}, uint64_t{1}, {2, 3, UINT64_MAX}}, {uint64_t{2}, uint64_t{0}, {2, 2, 4}}, {uint64_t{0}, uint64_t{0}, {2, 3}}})
+    CHECK(part({2, 3, 4}, {axis, from}, shape) == "malformed");
+  // A shape that its elements do not fill, whose size does not fit 64 bits, of bits.
+  CHECK(part({kHuge, 3, 4}, {2, 0}, {kHuge, 3, 1}) == "malformed");
+  CHECK(part({kHuge, kHuge, 4}, {2, 0}, {kHuge, kHuge, 1}) == "malformed");
+  CHECK(part({2, 3, 4}, {2, 0}, {2, 3, 1}, DType::F32) == "malformed");
+  CHECK(part({2, 3, 4}, {2, 0}, {2, 3, 1}, DType::U4) == "malformed");
+}
+
 TEST_CASE("any bytes are refused, or are a model that refers to what is there") {
   const ModelFolder folder;
   const std::string path = folder.write("m.onnx", bytes_of(sample_model(raw(kMany))));

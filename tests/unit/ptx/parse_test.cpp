@@ -146,6 +146,28 @@ TEST_CASE("copies to shared memory have 4 or 16 bytes, of which a register or a 
     CHECK_MESSAGE(refusal(entry(std::string(line) + "\n")).find("no opcode") != std::string::npos, line);
 }
 
+TEST_CASE("clusters have 2 to 8 blocks along x, and what they do stands in entries that have them, under no predicate") {
+  const auto in_cluster = [](std::string_view directive, std::string_view body) {
+    std::string text = entry(body);
+    text.insert(text.find("{"), directive);
+    return text;
+  };
+  constexpr std::string_view kMeet = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n";
+  const auto image = parse(in_cluster(".reqnctapercluster 8, 1, 1\n", std::string(kMeet) + "mapa.shared::cluster.u64 %rd1, %rd2, 7;\nld.shared::cluster.v2.f32 {%f0, %f1}, [%rd1+8];\n"));
+  REQUIRE_MESSAGE(image.ok(), image.status().text());
+  CHECK(image->entries[0].cluster == 8);
+  CHECK(image->entries[0].has_barriers);
+  for (const char* wrong : {".reqnctapercluster 0, 1, 1\n", ".reqnctapercluster 1, 1, 1\n", ".reqnctapercluster 9, 1, 1\n", ".reqnctapercluster 99999999999999999999, 1, 1\n",
+                            ".reqnctapercluster 4, 2, 1\n", ".reqnctapercluster 4\n", ".reqnctapercluster -4, 1, 1\n", ".reqnctapercluster 4, 1, 1\n.reqnctapercluster 4, 1, 1\n"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(refusal(in_cluster(wrong, "")).empty());
+  }
+  CHECK(refusal(entry(kMeet)).find("without clusters") != std::string::npos);
+  CHECK_FALSE(refusal(in_cluster(".reqnctapercluster 4, 1, 1\n", "@%p1 barrier.cluster.wait.aligned;\n")).empty());
+  CHECK_FALSE(refusal(in_cluster(".reqnctapercluster 4, 1, 1\n", "ld.shared::cluster.f64 %fd1, [%rd1];\n")).empty());
+  CHECK_FALSE(refusal(in_cluster(".reqnctapercluster 4, 1, 1\n", "mapa.shared::cluster.u64 %rd1, %rd2::;\n")).empty());
+}
+
 TEST_CASE("products of a warp take as many registers as their fragments, and all lanes of it") {
   const std::string mma = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 ";
   const std::string sums = "{%f0, %f1, %f2, %f3}", a = "{%r0, %r1, %r2, %r3}", b = "{%r0, %r1}";
