@@ -42,8 +42,8 @@ void assemble_all(const mlc::gpu::Module& m, const Ptxas& ptxas, unsigned thread
 // Architectures of which some image was not made; an error if that is not for the assembler's age.
 Status leave_out(const std::vector<Job>& jobs, std::vector<uint32_t>& architectures, CubinReport& report) {
   for (const Job& job : jobs) {
-    const Status& why = job.done->status();
     if (job.done->ok() || std::find(architectures.begin(), architectures.end(), job.architecture) == architectures.end()) continue;
+    const Status& why = job.done->status();
     if (why.code != Code::NotFound) return why;
     std::erase(architectures, job.architecture);
     report.left_out.push_back(compose("sm_{}: {}", job.architecture, why.message));
