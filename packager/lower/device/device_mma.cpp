@@ -44,7 +44,7 @@ namespace {
 constexpr int64_t kWarpRows = 2;                     // warps along the rows of a block
 constexpr int64_t kPadOfSums = 8;                    // behind each row of sums in memory: four rows meet in no bank
 constexpr uint32_t kFirstBits = 0x80808080;    // of four codes
-constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32;
+constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32, kLeastShortSide = 16;  // a tile half of which is empty is worth it where an instruction does 8 or 16 times as much as lanes
 constexpr int64_t kCellBytes = 4, kChunkBytes = 16, kEight = 8;  // kEight: rows that lie in banks of their own
 constexpr unsigned kStagesOfCopies = 3;      // the largest tile has room for as many in what a block has on every device
 constexpr double kMostMmaWaste = 1.25;            // steps of a piece beside those that exist
@@ -71,8 +71,16 @@ const Expr* chunks_of_depth(ir::Context& ctx, Facts& facts, const DeviceProduct&
   return ir::divisor_of(rest) % values == 0 && ir::divisor_of(p.depth_points) % values == 0 ? ctx.floordiv(rest, ctx.integer(values)) : nullptr;
 }
 
+// Of a window whose taps and channels are one depth: chunks of values that a lane may copy beside itself; length 1: there are none.
+DepthRuns runs_copied(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t values) {
+  const nest::Operand& o = side.factor;
+  if (p.depth.size() == 1 || side.outside || !o.is_plain() || (o.factor != o.load && !is_rounded_load(o))) return {};
+  const DepthRuns runs = depth_runs(ctx, facts, p, side, values);
+  return runs.length == values ? runs : DepthRuns{};
+}
+
 // How many bytes of a factor a lane copies at once, beside itself; 0: none.
-int64_t bytes_copied(const DeviceProduct::Side& side, const CodeSide& codes, const CodeRuns& runs) {
+int64_t bytes_copied(const DeviceProduct::Side& side, const CodeSide& codes, const DepthRuns& runs) {
   return (runs.length == kChunkBytes || runs.length == kCellBytes) && !codes.flipped && !side.outside ? runs.length : 0;
 }
 int64_t bytes_copied(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, bool is_chunk) {
@@ -86,20 +94,19 @@ int64_t bytes_copied(ir::Context& ctx, Facts& facts, const DeviceProduct& p, con
 }
 
 // Whether memory has `length` points of a side one after the other, at a multiple of so many, whichever step of the depth: conditions are of all of them.
-bool lies_along_points(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t length) {
+bool lies_along_points(ir::Context& ctx, Facts& facts, const DeviceProduct::Side& side, int64_t length) {
   const nest::Operand& o = side.factor;
-  if (p.depth.size() != 1 || side.dims.empty() || side.outside || o.factor != o.load || !o.is_plain() || facts.needs_guard(o.load->args[0])) return false;
+  if (side.dims.empty() || side.outside || o.factor != o.load || !o.is_plain() || facts.needs_guard(o.load->args[0])) return false;
   const ir::Dim* last = side.dims.back();
   if (ir::divisor_of(last->extent) % length != 0) return false;
-  for (const Expr* term : side.terms)
-    if (facts.depends(term, p.depth[0]) || facts.depends(term, last)) return false;
+  if (std::any_of(side.terms.begin(), side.terms.end(), [&](const Expr* term) { return facts.depends(term, last); })) return false;
   // Of two runs side by side, which are a panel's row.
   const auto leaf = [&](const char* name, const Expr* extent) { return ctx.dim(ctx.declare_dim(name, extent)); };
   const Expr *q = leaf("q", ctx.ceildiv(last->extent, ctx.integer(2 * length))), *run = leaf("h", ctx.integer(2)), *step = leaf("r", ctx.integer(length));
   const Expr* at = ctx.add(ctx.add(ctx.mul(q, ctx.integer(2 * length)), ctx.mul(run, ctx.integer(length))), step);
-  const Expr* leaves[] = {step, ctx.dim(p.depth[0])};
+  const Expr* leaves[] = {step};
   const auto linear = ir::linear_in(ctx, ctx.substitute(o.load->args[0], {{ctx.dim(last), at}}), leaves);
-  return linear && linear->coefficients[0]->is_int(1) && ir::divisor_of(linear->coefficients[1]) % length == 0 && ir::divisor_of(linear->rest) % length == 0;
+  return linear && linear->coefficients[0]->is_int(1) && ir::divisor_of(linear->rest) % length == 0;
 }
 
 // Whether the stage of a product copies a factor beside its lanes.
@@ -111,11 +118,11 @@ bool copies_any(const Job& job, DeviceProduct p, bool flat) {
   const auto is_copied = [&](DeviceProduct::Side& side) {
     if (factors == DType::I8) {
       const CodeSide codes = take_codes(job.ctx, side);
-      return bytes_copied(side, codes, code_runs(job.ctx, facts, p, side, values)) > 0;
+      return bytes_copied(side, codes, depth_runs(job.ctx, facts, p, side, values)) > 0;
     }
     if (factors != DType::F32) side.factor.factor = side.factor.load;
-    const bool by_points = cell_values(factors) == 2 && lies_along_points(job.ctx, facts, p, side, values);
-    return by_points || bytes_copied(job.ctx, facts, p, side, chunks_of_depth(job.ctx, facts, p, side, values) != nullptr) > 0;
+    const bool by_points = cell_values(factors) == 2 && lies_along_points(job.ctx, facts, side, values);
+    return by_points || runs_copied(job.ctx, facts, p, side, values).length > 1 || bytes_copied(job.ctx, facts, p, side, chunks_of_depth(job.ctx, facts, p, side, values) != nullptr) > 0;
   };
   return job.target.copies_aside && (is_copied(p.rows) || is_copied(p.columns));
 }
@@ -183,7 +190,7 @@ class ProductMma final : public MmaStage {
     bool by_points = false;                     // chunks are of points one after the other, each of a step of the depth
     const Expr* chunks = nullptr;               // where the depth begins, counted in chunks, if each is a load; null: it is not
     CodeSide codes;
-    CodeRuns runs;                              // of codes that are loaded at once
+    DepthRuns runs;                              // of codes that are loaded at once
     const Expr *first = nullptr, *place = nullptr;  // of the block; where this lane's chunk of the first row of its warp lies
     std::vector<Brought> brought;
   };
@@ -222,11 +229,12 @@ class ProductMma final : public MmaStage {
   // Neighbouring lanes bring what lies side by side in memory: chunks of a row, or rows of a chunk.
   void share_bringing(Part& part, const Expr* lane) {
     const bool along_depth = is_along_depth(*part.side);
-    part.by_points = values_ == 2 && job_.target.copies_aside && lies_along_points(ctx_, s_.facts, p_, *part.side, points_of_chunk());
+    part.by_points = values_ == 2 && job_.target.copies_aside && lies_along_points(ctx_, s_.facts, *part.side, points_of_chunk());
     if (part.by_points) return share_steps(part, lane);
-    if (of_codes()) part.runs = code_runs(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_);
+    if (of_codes()) part.runs = depth_runs(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_);
     else part.chunks = chunks_of(*part.side);
-    if (job_.target.copies_aside) part.copied = of_codes() ? bytes_copied(*part.side, part.codes, part.runs) : bytes_copied(ctx_, s_.facts, p_, *part.side, part.chunks != nullptr);
+    if (job_.target.copies_aside && !of_codes()) part.runs = runs_copied(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_);
+    if (job_.target.copies_aside) part.copied = of_codes() ? bytes_copied(*part.side, part.codes, part.runs) : part.runs.length > 1 ? kChunkBytes : bytes_copied(ctx_, s_.facts, p_, *part.side, part.chunks != nullptr);
     if (part.copied == kCellBytes) return share_cells(part, lane);
     for (int64_t k = 0; k < part.size * kRowChunks / lanes_; ++k) {
       const Expr* turn = ctx_.add(lane, number(k * lanes_));
@@ -352,21 +360,29 @@ class ProductMma final : public MmaStage {
           if (part->copied) with_brought(*part, one, [&] {
               const ir::Expr *load = part->side->factor.load, *to = ctx_.mul(ctx_.add(one.place, buffer), number(kCellsOfChunk));
               const bool is_cell = part->copied == kCellBytes;
-              const Place from = part->by_points ? place_of_step(one, first) : of_codes() ? place_of_run(*part, one, first, is_cell ? cell_ : number(0)) : is_cell ? place_of_cell(one, first) : place_of_chunk(one.reached, one.chunk, first);
+              const Place from = part->by_points ? place_of_step(*part, one, first) : part->runs.length > 1 ? place_of_run(*part, one, first, is_cell ? cell_ : number(0)) : is_cell ? place_of_cell(*part, one, first) : place_of_chunk(one.reached, one.chunk, first);
               k_.b.copy(memory_, is_cell ? ctx_.add(to, cell_) : to, loop::vec_load(ctx_, load->array, load->type, from.index), part->copied, from.counts);
             });
     });
     k_.b.close_copies();
   }
 
-  Place place_of_cell(const Brought& one, const Expr* first) { return place_at(one, ctx_.add(ctx_.add(first, cell_), ctx_.mul(one.chunk, number(kCellsOfChunk)))); }
-  Place place_of_step(const Brought& one, const Expr* first) { return place_at(one, ctx_.add(first, one.chunk)); }
-  // At a step of the depth.
-  Place place_at(const Brought& one, const Expr* at) {
+  Place place_of_cell(const Part& part, const Brought& one, const Expr* first) { return place_at(part, one, ctx_.add(ctx_.add(first, cell_), ctx_.mul(one.chunk, number(kCellsOfChunk)))); }
+  Place place_of_step(const Part& part, const Brought& one, const Expr* first) { return place_at(part, one, ctx_.add(first, one.chunk)); }
+  // At a step of the depth. The dims of the side are bound.
+  Place place_at(const Part& part, const Brought& one, const Expr* at) {
     at = k_.b.let(at);
+    const Reached& reached = one.reached;
     const bool whole = ir::divisor_of(p_.depth_points) % how_.tile.depth == 0;
     const Expr* exists = whole ? nullptr : ctx_.binary(Op::Lt, at, p_.depth_points);
-    return {ctx_.add(one.reached.base, ctx_.mul(at, one.reached.stride)), s_.both(one.reached.guard, exists)};
+    if (!reached.base || reached.ask) {
+      std::vector<const Expr*> extents;
+      for (const ir::Dim* d : p_.depth) extents.push_back(d->extent);
+      const std::vector<const Expr*> index = k_.decoded(whole ? at : k_.b.let(ctx_.min(at, ctx_.sub(p_.depth_points, number(1)))), extents);
+      for (size_t d = 0; d < index.size(); ++d) s_.bind(p_.depth[d], index[d]);
+    }
+    const Expr* index = reached.base ? ctx_.add(reached.base, ctx_.mul(at, reached.stride)) : k_.b.let(s_.value(part.side->factor.load->args[0]));
+    return {index, s_.both(reached.ask ? asked(*part.side) : reached.guard, exists)};
   }
 
   void each_loaded(const std::function<void(const Part&, const Brought&)>& body) {
@@ -405,7 +421,7 @@ class ProductMma final : public MmaStage {
   // Where run `r` of the chunk is; of a load behind the end of the depth the last one, which does not count. The dims of the side are bound, and all of the depth but
   // the last one is.
   Place place_of_run(const Part& part, const Brought& one, const Expr* first, const Expr* r) {
-    const CodeRuns& runs = part.runs;
+    const DepthRuns& runs = part.runs;
     const int64_t length = runs.length;
     // Chunks that are whole exist or not, all runs of them alike.
     const int64_t values = kCellsOfChunk * values_, runs_of_chunk = values / length, known = ir::divisor_of(p_.depth_points);
@@ -701,8 +717,10 @@ double mma_cost(const targets::DeviceRow& machine, const ProductSize& size, int6
 
 std::string mma_instruction(const Job& job, const DeviceProduct& p, const ProductSize& size) {
   if (!job.target.has_mma || (p.sum() != DType::F32 && !is_product_of_codes(p))) return {};
-  if (size.rows < kLeastMmaSide || size.columns < kLeastMmaSide || size.depth < kLeastMmaDepth) return {};
-  return "mma." + std::string(name_of(factors_of(p)));
+  const DType factors = factors_of(p);
+  const double side = factors == DType::F32 ? kLeastMmaSide : kLeastShortSide;
+  if (size.rows < side || size.columns < side || size.depth < kLeastMmaDepth) return {};
+  return "mma." + std::string(name_of(factors));
 }
 
 std::vector<schedule::Schedule> mma_schedules(const Job& job, const DeviceProduct& p, const ProductSize& size, schedule::Schedule base, const std::string& instruction) {

@@ -211,6 +211,32 @@ TEST_CASE("images are copied with zeros for what lies outside, a point of the wi
     }
 }
 
+TEST_CASE("taps and channels of a window that are one depth are copied in chunks of channels, and weights as they lie") {
+  for (const DType t : {DType::F16, DType::BF16, DType::F32})
+    for (const int64_t channels : {8, 16, 24, 40, 20}) {
+      CAPTURE(channels);
+      ir::Context ctx;
+      NestMaker m(ctx);
+      const uint32_t x = m.array("x", t, {m.n(7), m.n(11), m.n(channels)}), w = m.array("w", t, {m.n(3), m.n(3), m.n(channels), m.n(40)}), y = m.output("y", DType::F32, {m.n(7), m.n(11), m.n(40)});
+      m.f.arrays[w].layout.pieces = {{0, 1, 0}, {1, 1, 0}, {3, 16, 0}, {2, 1, 0}, {3, 1, 16}};
+      const ir::Dim *p = m.dim("p", m.n(7)), *q = m.dim("q", m.n(11)), *o = m.dim("o", m.n(40)), *u = m.dim("u", m.n(3)), *v = m.dim("v", m.n(3)), *c = m.dim("c", m.n(channels));
+      const auto place = [&](const ir::Dim* of, const ir::Dim* tap) { return ctx.add(ctx.add(m.at(of), m.at(tap)), m.n(-1)); };
+      const auto within = [&](const Expr* at, int64_t extent) { return ctx.binary(Op::And, ctx.binary(Op::Le, m.n(0), at), ctx.binary(Op::Lt, at, m.n(extent))); };
+      const Expr *left = m.load(x, {place(p, u), place(q, v), m.at(c)}), *right = m.load(w, {m.at(u), m.at(v), m.at(c), m.at(o)});
+      m.map({p, q, o}, y, {m.at(p), m.at(q), m.at(o)},
+            m.fold(Join::Sum, {u, v, c}, ctx.binary(Op::Mul, ctx.cast(DType::F32, left), ctx.cast(DType::F32, right)), ctx.binary(Op::And, within(place(p, u), 7), within(place(q, v), 11))));
+      schedule::Schedule how = best(ctx, m.f);
+      how.tile.flat = true;
+      const Brought b = brought(ctx, m.f, "cuda-sm80", &how);
+      const bool is_short = t != DType::F32, chunks = !is_short || channels % 8 == 0;
+      CHECK((b.copies > 0) == (is_short || chunks));
+      CHECK(b.cells == 0);
+      CHECK((b.transposed > 0) == is_short);
+      CHECK((b.stores > 0) == (!is_short || !chunks));  // weights of f32, channels of which eight do not lie together
+      check(ctx, m.f, {}, &how);
+    }
+}
+
 TEST_CASE("factors that are rounded to tf32 are copied as they are and rounded where warps read them") {
   for (const bool panels : {true, false}) {
     CAPTURE(panels);

@@ -182,6 +182,13 @@ TEST_CASE("tensor cores are for devices that have them, and products with enough
     CHECK(!schedule::is_mma(best(ctx, flat.f, name)));
     CHECK(!schedule::is_mma(best(ctx, thin.f, name)));
   }
+  // An instruction of 16 bits does so much that half of a tile may be empty.
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{16, 64}, {64, 16}, {15, 64}, {64, 15}}) {
+    NestMaker half(ctx);
+    half.matmul(half.n(rows), half.n(64), half.n(columns), true, true, DType::F16);
+    CHECK(schedule::is_mma(best(ctx, half.f, "cuda-sm80")) == (std::min(rows, columns) == 16));
+    if (std::min(rows, columns) == 16) check_mma(ctx, half.f, "f16");
+  }
 }
 
 // The largest error of a product without an epilogue, on the executor, over the largest result in f64.
