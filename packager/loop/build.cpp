@@ -70,8 +70,9 @@ const Expr* Builder::peer(const Expr* value, int64_t block) {
   return s.var;
 }
 
-const Expr* Builder::load_transposed(const Expr* row) {
-  Stmt& s = append(StmtKind::LoadTransposed);
+const Expr* Builder::load_matrices(const Expr* row, bool transposed) {
+  Stmt& s = append(StmtKind::LoadMatrices);
+  s.transposed = transposed;
   s.var = ctx_.fresh_var(row->type);
   s.value = row;
   return s.var;

@@ -54,10 +54,10 @@ class KeyWriter {
 
 }  // namespace
 
-std::array<int64_t, 12> words_of(const Stmt& s) {
+std::array<int64_t, 13> words_of(const Stmt& s) {
   const auto number = [](auto value) { return static_cast<int64_t>(value); };
   return {number(s.kind), number(s.for_kind), number(s.rolled), s.step, number(s.array), number(s.fault), number(s.index.size()),
-          number(s.combine), number(s.factors), number(s.b_factors), number(s.tile_op), number(s.tile)};
+          number(s.combine), number(s.factors), number(s.b_factors), number(s.tile_op), number(s.tile), number(s.transposed)};
 }
 
 std::string kernel_key(const Kernel& kernel) { return KeyWriter(kernel).take(); }

@@ -207,9 +207,9 @@ class Printer {
       }
       case StmtKind::Barrier: out_ += "barrier"; break;
       case StmtKind::ClusterBarrier: out_ += "cluster barrier"; break;
-      case StmtKind::LoadTransposed:
+      case StmtKind::LoadMatrices:
         begin_statement({s.value});
-        out_ += "transposed " + var(s.var) + suffix(s.var->type) + " = " + expr(s.value);
+        out_ += std::string("matrices ") + (s.transposed ? "transposed " : "") + var(s.var) + suffix(s.var->type) + " = " + expr(s.value);
         break;
       case StmtKind::Peer:
         begin_statement({s.value});

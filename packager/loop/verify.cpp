@@ -238,8 +238,8 @@ class Verifier {
       case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::CloseCopies: return ok();
       case StmtKind::WaitCopies: return s.step < 0 ? bad("a wait for fewer groups of copies than none") : ok();
       case StmtKind::Copy: return copy(s);
-      case StmtKind::LoadTransposed:
-        MLC_RETURN_IF_ERROR(load_transposed(s));
+      case StmtKind::LoadMatrices:
+        MLC_RETURN_IF_ERROR(load_matrices(s));
         return open(s.var, opened);
       case StmtKind::Peer:
         MLC_RETURN_IF_ERROR(peer(s));
@@ -274,11 +274,11 @@ class Verifier {
     return array >= k_.params.size() && local < k_.locals.size() && k_.locals[local].space == Space::Shared;
   }
 
-  Status load_transposed(const Stmt& s) {
+  Status load_matrices(const Stmt& s) {
     const Type cells{DType::U32, 4};
     if (!s.value || s.value->op != Op::Load || s.value->args.size() != 1 || s.value->type != cells) return bad("rows of matrices are no loads of four cells");
     if (!is_shared(s.value->array) || buffer_type(s.value->array) != DType::U32) return bad("rows of matrices lie where lanes share no cells");
-    if (!s.var || s.var->type != cells) return bad("columns of matrices are four cells");
+    if (!s.var || s.var->type != cells) return bad("what a lane has of matrices is four cells");
     return typed(s.value, cells, "a row of a matrix");
   }
 

@@ -24,7 +24,7 @@ void each(const std::vector<StmtPtr>& block, const Visit& visit) {
 }
 
 // Lanes side by side do it together.
-bool is_of_warps(StmtKind kind) { return kind == StmtKind::Mma || kind == StmtKind::LoadTransposed; }
+bool is_of_warps(StmtKind kind) { return kind == StmtKind::Mma || kind == StmtKind::LoadMatrices; }
 
 // Which variables may differ between the lanes of a block. A lane's number does; what is computed from it, what is loaded from memory
 // that lanes write, and what changes under a condition that differs does too.

@@ -52,7 +52,7 @@ class Interpreter {
   std::vector<Node> nodes(const std::vector<StmtPtr>& stmts) {
     std::vector<Node> all;
     for (const StmtPtr& s : stmts) {
-      Node n{s.get(), s->var ? values_.var(s->var) : 0, {}, {}, s->kind == StmtKind::Barrier || s->kind == StmtKind::ClusterBarrier || s->kind == StmtKind::FoldLanes || s->kind == StmtKind::Mma || s->kind == StmtKind::LoadTransposed, {}, {}};
+      Node n{s.get(), s->var ? values_.var(s->var) : 0, {}, {}, s->kind == StmtKind::Barrier || s->kind == StmtKind::ClusterBarrier || s->kind == StmtKind::FoldLanes || s->kind == StmtKind::Mma || s->kind == StmtKind::LoadMatrices, {}, {}};
       switch (s->kind) {
         case StmtKind::For: n.tape = values_.tape({s->begin, s->end}); break;
         case StmtKind::While: n.tape = values_.tape({s->bound}), n.again = values_.tape({s->cond}); break;
@@ -62,7 +62,7 @@ class Interpreter {
         case StmtKind::Mma: n.tape = values_.tape({s->value, s->index[0], s->index[1]}); break;
         case StmtKind::Tiles: n.tape = tape_of_tiles(*s); break;
         case StmtKind::Copy: n.tape = values_.tape({s->index[0], s->value->args[0], s->cond}); break;
-        case StmtKind::LoadTransposed: n.tape = values_.tape({s->value}); break;
+        case StmtKind::LoadMatrices: n.tape = values_.tape({s->value}); break;
         case StmtKind::Peer: n.tape = values_.tape({s->value->args[0]}); break;
         case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::CloseCopies: case StmtKind::WaitCopies: case StmtKind::Prefetch: break;
       }
@@ -194,8 +194,8 @@ class Interpreter {
     });
   }
 
-  // Rows that 32 lanes side by side name become elements, and columns of them cells (loop.h has the places).
-  void load_transposed(const Node& n) {
+  // Rows that 32 lanes side by side name, and what each of them has of these (loop.h has the places).
+  void load_matrices(const Node& n) {
     struct Matrices {
       std::array<std::array<std::array<uint32_t, 8>, 8>, 4> elements{};  // matrix, row, column
     };
@@ -215,7 +215,7 @@ class Interpreter {
       std::array<Scalar, 4> cells{};
       for (size_t m = 0; m < 4; ++m) {
         const auto& rows = all[lane / kMmaLanes].elements[m];
-        cells[m].i = rows[2 * t][g] | static_cast<int64_t>(rows[2 * t + 1][g]) << 16;
+        cells[m].i = n.s->transposed ? rows[2 * t][g] | static_cast<int64_t>(rows[2 * t + 1][g]) << 16 : rows[g][2 * t] | static_cast<int64_t>(rows[g][2 * t + 1]) << 16;
       }
       values_.bind(n.var, cells);
     });
@@ -239,7 +239,7 @@ class Interpreter {
       case StmtKind::ClusterBarrier: return memory_.cluster_barrier();
       case StmtKind::FoldLanes: return fold(n);
       case StmtKind::Mma: return multiply(n);
-      case StmtKind::LoadTransposed: return load_transposed(n);
+      case StmtKind::LoadMatrices: return load_matrices(n);
       case StmtKind::If: return together(agreed(n.tape) ? n.body : n.orelse);
       case StmtKind::For: {
         const int64_t begin = agreed(n.tape, 0), end = agreed(n.tape, 1);
@@ -346,7 +346,7 @@ class Interpreter {
       case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: return values_.bind(n.var, values_.root(n.tape, 0));
       case StmtKind::Store: return store(n);
       case StmtKind::Tiles: return tiles(n);
-      case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::FoldLanes: case StmtKind::Mma: case StmtKind::LoadTransposed: return failure_.fail("a barrier outside of lanes");
+      case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::FoldLanes: case StmtKind::Mma: case StmtKind::LoadMatrices: return failure_.fail("a barrier outside of lanes");
       case StmtKind::Peer: return peer(n);
       case StmtKind::Copy: return memory_.begin_copy(*n.s, integer(n.tape, 0), integer(n.tape, 1), !n.s->cond || integer(n.tape, 2), failure_);
       case StmtKind::CloseCopies: return memory_.close_copies();

@@ -340,8 +340,9 @@ class Parser {
     } else if (accept("cluster")) {
       expect("barrier");
       s->kind = StmtKind::ClusterBarrier;
-    } else if (accept("transposed")) {
-      s->kind = StmtKind::LoadTransposed;
+    } else if (accept("matrices")) {
+      s->kind = StmtKind::LoadMatrices;
+      s->transposed = accept("transposed");
       s->var = var(Type{DType::I64, 1});
       expect("=");
       s->value = expr();

@@ -10,9 +10,8 @@
 //   16 rows of each warp after the other: sums to shared memory, from where neighbouring lanes write neighbouring columns
 //
 // All is cells of 32 bits: an f32, two neighbours along the depth of f16 or bf16, or four of codes of 8 bits. A piece is 16 cells deep, four chunks of four. Chunk c
-// of row r lies at 4r + (c xor r/2 mod 4): eight lanes that read two rows, or one chunk of eight rows, meet in no bank, and so do
-// lanes that write them. A lane reads chunk t of its rows and columns, one load of 16 bytes for two steps of the instruction: where that
-// takes cells t and t + 4 of one step, it gets 4t and 4t + 1, then 4t + 2 and 4t + 3. Both factors are permuted alike.
+// of row r lies at 4r + (c xor r/2 mod 4): one chunk of eight rows, which warps load at once (loop::StmtKind::LoadMatrices), meets in no bank, and neither do
+// lanes that write. What such a load gives is what an instruction takes: of 16 rows cells t and t + 4 of a step, of eight columns those of both steps of a piece.
 //
 // f32 is three products of tf32: a = high + low, high the bits that tf32 has, low exact in f32 and cut by the instruction. The smallest
 // products are added first. Factors that the nest rounds to tf32 (ir::Op::Tf32, mlpack build --precision tf32) have no low part: they are
@@ -22,8 +21,8 @@
 // Chunks that memory takes as they lie in the array are copied beside the lane (loop::StmtKind::Copy), so many pieces ahead as there is room for beside the
 // one that is multiplied. So are cells of f32 or of four codes one by one where chunks do not lie together, as in panels of weights: eight lanes side by side have eight rows, four
 // such groups the cells of a chunk, which meet in no bank. Elements of 16 bits of which eight rows or columns lie side by side, one step of the depth
-// after the other (panels of weights, matrices that are transposed), are copied as they lie: eight of them are a chunk, 32 steps its rows, and loop::StmtKind::LoadTransposed makes of these the
-// chunks that a lane reads of all others. Steps that it reads together are 0, 1, 8, 9, ... 25, by which chunks are turned: they meet in no bank. All others go through registers, one piece ahead: what has to be put together, rounded or flipped, or what is not zero where nothing counts.
+// after the other (panels of weights, matrices that are transposed), are copied as they lie: eight of them are a chunk, 32 steps its rows, turned by their number, and warps load their
+// matrices transposed. All others go through registers, one piece ahead: what has to be put together, rounded or flipped, or what is not zero where nothing counts.
 //
 // Codes have sums of i32, which are exact. A lane loads as many at once as lie side by side along the depth: a chunk, a cell (panels of weights have
 // those of 16 columns one after the other), or one.
@@ -191,7 +190,8 @@ class ProductMma final : public MmaStage {
     const Expr* chunks = nullptr;               // where the depth begins, counted in chunks, if each is a load; null: it is not
     CodeSide codes;
     DepthRuns runs;                              // of codes that are loaded at once
-    const Expr *first = nullptr, *place = nullptr;  // of the block; where this lane's chunk of the first row of its warp lies
+    const Expr* first = nullptr;                // of the block
+    const Expr* places[2] = {nullptr, nullptr};  // where what this lane names lies, of the first tile of its warp: of rows by step of a piece
     std::vector<Brought> brought;
   };
 
@@ -214,9 +214,8 @@ class ProductMma final : public MmaStage {
     group_ = k_.b.let(ctx_.floordiv(ctx_.floormod(lane, number(kWarpLanes)), number(kRowChunks))), in_group_ = k_.b.let(ctx_.floormod(lane, number(kRowChunks)));
     for (Part* part : {&rows_, &columns_}) {
       share_bringing(*part, lane);
-      const Expr* of_warp = ctx_.mul(part == &rows_ ? warp_row_ : warp_column_, number(part->of_warp));
-      if (part->by_points) part->place = k_.b.let(ctx_.add(step_place(*part, step_of_lane(lane), ctx_.floordiv(of_warp, number(points_of_chunk()))), number(part->begin)));
-      else part->place = k_.b.let(ctx_.add(ctx_.add(ctx_.mul(of_warp, number(kRowChunks)), number(part->begin)), at_chunk(group_, in_group_)));
+      part->places[0] = place_named(*part, lane, 0);
+      if (part == &rows_) part->places[1] = place_named(*part, lane, 1);
     }
     for (int64_t k = 0; k < tiles(rows_, kMmaRows) * tiles(columns_, kMmaColumns); ++k) sums_.push_back(k_.b.local(zero(4)));
     s_.scoped([&] { over_outer([&] { add_products(); }); });
@@ -266,16 +265,20 @@ class ProductMma final : public MmaStage {
   // Where a chunk of a step lies, in chunks. With fewer than eight of them two steps share what all banks have at once.
   const Expr* step_place(const Part& part, const Expr* step, const Expr* chunk) {
     const int64_t chunks = part.size / points_of_chunk();
-    const Expr* eights = ctx_.floormod(ctx_.floordiv(step, number(kEight)), number(kRowChunks));
-    const Expr* turned = chunks < kEight ? eights : ctx_.add(ctx_.mul(eights, number(2)), ctx_.floormod(step, number(2)));
+    const Expr* turned = chunks < kEight ? ctx_.floormod(ctx_.floordiv(step, number(2)), number(kRowChunks)) : ctx_.floormod(step, number(kEight));
     return ctx_.add(ctx_.mul(step, number(chunks)), ctx_.binary(Op::BitXor, chunk, turned));
   }
 
-  // The step whose row this lane names to LoadTransposed: of cell m, which lanes 8m .. 8m + 7 do, lane t of four gets two steps of its chunk, which begins at 8t.
-  const Expr* step_of_lane(const Expr* lane) {
-    const Expr *in_eight = ctx_.floormod(lane, number(kEight)), *matrix = ctx_.floordiv(ctx_.floormod(lane, number(kWarpLanes)), number(kEight));
-    const Expr* in_chunk = ctx_.add(ctx_.mul(matrix, number(values_)), ctx_.floormod(in_eight, number(values_)));
-    return k_.b.let(ctx_.add(ctx_.mul(ctx_.floordiv(in_eight, number(values_)), number(kCellsOfChunk * values_)), in_chunk));
+  // The row that this lane names to LoadMatrices, in chunks: row i of matrix j. Of rows of a product these are rows 0 to 7 and 8 to 15 of the first chunk of a step, then of the second one; of columns all chunks of a piece.
+  const Expr* place_named(const Part& part, const Expr* lane, int64_t step) {
+    const bool of_rows = &part == &rows_;
+    const Expr *i = ctx_.floormod(lane, number(kEight)), *j = ctx_.floordiv(ctx_.floormod(lane, number(kWarpLanes)), number(kEight));
+    const Expr* lower = of_rows ? ctx_.floormod(j, number(2)) : number(0);
+    const Expr* chunk = of_rows ? ctx_.add(ctx_.floordiv(j, number(2)), number(2 * step)) : j;
+    const Expr *of_warp = ctx_.mul(of_rows ? warp_row_ : warp_column_, number(part.of_warp)), *place = nullptr;
+    if (part.by_points) place = step_place(part, ctx_.add(ctx_.mul(chunk, number(kEight)), i), ctx_.add(ctx_.floordiv(of_warp, number(kEight)), lower));
+    else place = ctx_.add(ctx_.mul(of_warp, number(kRowChunks)), at_chunk(ctx_.add(ctx_.mul(lower, number(kEight)), i), chunk));
+    return k_.b.let(ctx_.add(place, number(part.begin)));
   }
 
   // Of copies of single cells a lane has one cell of each chunk of its rows.
@@ -489,34 +492,30 @@ class ProductMma final : public MmaStage {
     return code ? flipped(part, cell([&](int64_t) { return code; }, 0)) : ctx_.integer(0, DType::U32);
   }
 
-  // The chunk of this lane in the row `row` of its warp's.
-  const Expr* chunk_at(const Part& part, const Expr* buffer, int64_t row) {
-    if (part.by_points) {
-      // The chunks of a step that a warp reads differ in bits of which its first one has none.
-      const Expr* place = ctx_.add(k_.b.let(ctx_.binary(Op::BitXor, part.place, number(row / points_of_chunk()))), buffer);
-      return k_.b.load_transposed(loop::vec_load(ctx_, memory_, {DType::U32, kCellsOfChunk}, ctx_.mul(place, number(kCellsOfChunk))));
-    }
-    const Expr* place = ctx_.add(ctx_.add(part.place, buffer), number(row * kRowChunks));
-    const Expr* chunk = k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, kCellsOfChunk}, ctx_.mul(place, number(kCellsOfChunk))));
-    if (part.copied == 0 || !is_rounded_load(part.side->factor)) return chunk;
-    std::vector<const Expr*> cells;
+  // Four cells of the tile that begins so many rows or columns behind the first one of the warp.
+  const Expr* cells_of(const Part& part, const Expr* place, const Expr* buffer, int64_t row) {
+    // The chunks of a step that a warp reads differ in bits of which its first one has none.
+    if (part.by_points) place = ctx_.add(k_.b.let(ctx_.binary(Op::BitXor, place, number(row / points_of_chunk()))), buffer);
+    else place = ctx_.add(ctx_.add(place, buffer), number(row * kRowChunks));
+    const Expr* cells = k_.b.load_matrices(loop::vec_load(ctx_, memory_, {DType::U32, kCellsOfChunk}, ctx_.mul(place, number(kCellsOfChunk))), part.by_points);
+    if (part.copied == 0 || !is_rounded_load(part.side->factor)) return cells;
+    std::vector<const Expr*> all;
     for (unsigned c = 0; c < kCellsOfChunk; ++c) {
-      const Expr* rounded = ctx_.unary(Op::Tf32, ctx_.convert(Op::Bitcast, {DType::F32, 1}, of(chunk, c)));
-      cells.push_back(ctx_.convert(Op::Bitcast, {DType::U32, 1}, rounded));
+      const Expr* rounded = ctx_.unary(Op::Tf32, ctx_.convert(Op::Bitcast, {DType::F32, 1}, of(cells, c)));
+      all.push_back(ctx_.convert(Op::Bitcast, {DType::U32, 1}, rounded));
     }
-    return k_.b.let(loop::widen(ctx_, std::move(cells)));
+    return k_.b.let(loop::widen(ctx_, std::move(all)));
   }
 
   // All sums of this lane, of the piece in `buffer`.
   void multiply(const Expr* buffer) {
     const int64_t num_columns = tiles(columns_, kMmaColumns);
     std::vector<Halves> b;
-    for (int64_t n = 0; n < num_columns; ++n) b.push_back(halves(chunk_at(columns_, buffer, n * kMmaColumns), columns_.is_short));
+    for (int64_t n = 0; n < num_columns; ++n) b.push_back(halves(cells_of(columns_, columns_.places[0], buffer, n * kMmaColumns), columns_.is_short));
     for (int64_t m = 0; m < tiles(rows_, kMmaRows); ++m) {
-      const Halves upper = halves(chunk_at(rows_, buffer, m * kMmaRows), rows_.is_short), lower = halves(chunk_at(rows_, buffer, m * kMmaRows + kMmaRows / 2), rows_.is_short);
       std::vector<const Expr*> sums;  // of this piece
       for (int64_t n = 0; n < num_columns; ++n) sums.push_back(factors_ == DType::F32 ? zero(4) : sums_[static_cast<size_t>(m * num_columns + n)]);
-      add_piece(upper, lower, b, sums);
+      for (unsigned step = 0; step < 2; ++step) add_step(halves(cells_of(rows_, rows_.places[step], buffer, m * kMmaRows), rows_.is_short), step, b, sums);
       for (int64_t n = 0; n < num_columns; ++n) {
         const Expr* sum = sums_[static_cast<size_t>(m * num_columns + n)];
         const Expr* piece = sums[static_cast<size_t>(n)];
@@ -688,18 +687,21 @@ MmaStage::Halves MmaStage::halves(const Expr* chunk, bool is_short, const Expr* 
 
 const Expr* MmaStage::product(const Expr* sums, const Expr* a, const Expr* b) { return k_.b.mma(factors_, sums, a, b); }
 
+void MmaStage::add_step(const Halves& a, unsigned step, const std::vector<Halves>& b, std::vector<const Expr*>& sums) {
+  const auto add = [&](const Expr* rows, const Expr* Halves::*half) {
+    if (!rows) return;
+    for (size_t n = 0; n < b.size(); ++n)
+      if (const Expr* c = b[n].*half) sums[n] = product(sums[n], rows, loop::widen(ctx_, {of(c, 2 * step), of(c, 2 * step + 1)}));
+  };
+  add(a.low, &Halves::high);
+  add(a.high, &Halves::low);
+  add(a.high, &Halves::high);
+}
+
 void MmaStage::add_piece(const Halves& upper, const Halves& lower, const std::vector<Halves>& b, std::vector<const Expr*>& sums) {
   for (unsigned step = 0; step < 2; ++step) {
     const auto rows = [&](const Expr* up, const Expr* down) { return k_.b.let(loop::widen(ctx_, {of(up, 2 * step), of(down, 2 * step), of(up, 2 * step + 1), of(down, 2 * step + 1)})); };
-    const Expr *high = rows(upper.high, lower.high), *low = upper.low ? rows(upper.low, lower.low) : nullptr;
-    const auto add = [&](const Expr* a, const Expr* Halves::*half) {
-      if (!a) return;
-      for (size_t n = 0; n < b.size(); ++n)
-        if (const Expr* c = b[n].*half) sums[n] = product(sums[n], a, loop::widen(ctx_, {of(c, 2 * step), of(c, 2 * step + 1)}));
-    };
-    add(low, &Halves::high);
-    add(high, &Halves::low);
-    add(high, &Halves::high);
+    add_step({rows(upper.high, lower.high), upper.low ? rows(upper.low, lower.low) : nullptr}, step, b, sums);
   }
 }
 

@@ -54,7 +54,9 @@ class MmaStage : public ProductStage {
   Halves halves(const ir::Expr* chunk, bool is_short, const ir::Expr* high_bits = nullptr);
   // sums + a*b, by the instruction.
   virtual const ir::Expr* product(const ir::Expr* sums, const ir::Expr* a, const ir::Expr* b);
-  // Products of a piece: rows g and g + 8 by the columns that `b` has, the smallest first.
+  // Products of a step of a piece: 16 rows by the columns that `b` has, the smallest first.
+  void add_step(const Halves& a, unsigned step, const std::vector<Halves>& b, std::vector<const ir::Expr*>& sums);
+  // Products of a piece whose cells lanes have in the order of chunks: rows g and g + 8 by the columns that `b` has.
   void add_piece(const Halves& upper, const Halves& lower, const std::vector<Halves>& b, std::vector<const ir::Expr*>& sums);
 
   const DType factors_;

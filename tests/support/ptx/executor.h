@@ -148,7 +148,7 @@ class Executor final : public lanes::Program {
       if (all) s.is_mma ? multiply(block, s, pc, first) : load_matrices(block, s, pc, first);
     }
   }
-  // Lane 8m + i has the address of row i of matrix m, of eight elements of 16 bits; lane l gets of each matrix the elements 2(l%4) and 2(l%4) + 1 of column l/4.
+  // Lane 8m + i has the address of row i of matrix m, of eight elements of 16 bits; lane l gets of each matrix the elements 2(l%4) and 2(l%4) + 1 of row l/4, or of the column of that number.
   void load_matrices(lanes::Block& block, const Step& s, uint32_t pc, uint32_t first) {
     constexpr unsigned kRowBytes = 16;
     std::array<std::array<uint16_t, kRowBytes / 2>, 32> rows;
@@ -158,9 +158,11 @@ class Executor final : public lanes::Program {
       if (!from) return;
       std::memcpy(rows[k].data(), from, kRowBytes);
     }
+    const bool by_columns = s.in->op->parts[5] == "trans";
     for (uint32_t k = 0; k < 32; ++k) {
+      const uint32_t two = 2 * (k % 4), one = k / 4;
       for (uint32_t m = 0; m < 4; ++m)
-        block.registers(first + k)[s.in->operands[m].number] = rows[8 * m + 2 * (k % 4)][k / 4] | uint64_t(rows[8 * m + 2 * (k % 4) + 1][k / 4]) << 16;
+        block.registers(first + k)[s.in->operands[m].number] = by_columns ? rows[8 * m + two][one] | uint64_t(rows[8 * m + two + 1][one]) << 16 : rows[8 * m + one][two] | uint64_t(rows[8 * m + one][two + 1]) << 16;
       block.resume(first + k, pc + 1);
     }
   }

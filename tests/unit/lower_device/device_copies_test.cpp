@@ -61,7 +61,7 @@ Brought brought(ir::Context& ctx, const nest::Function& f, const char* name = "c
       found.copies += s->kind == loop::StmtKind::Copy, found.waits += s->kind == loop::StmtKind::WaitCopies;
       found.cells += s->kind == loop::StmtKind::Copy && s->step == 4;
       found.stores += s->kind == loop::StmtKind::Store && s->value->type == ir::Type{DType::U32, 4};
-      found.transposed += s->kind == loop::StmtKind::LoadTransposed;
+      found.transposed += s->kind == loop::StmtKind::LoadMatrices && s->transposed;
       look(s->body), look(s->orelse);
     }
   };

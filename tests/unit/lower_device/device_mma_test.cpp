@@ -297,7 +297,11 @@ TEST_CASE("the assembler keeps a tile of warps in registers, and its loop is pro
           CHECK(times(loop, "LDGSTS.E.BYPASS.128") == (t == DType::F32 ? chunks : 2 * chunks));
           CHECK(times(loop, "LDGSTS.E ") == (t == DType::F32 ? 4 * chunks : 0));
           CHECK(times(loop, " STS.128 ") == 0);
-          CHECK(times(loop, "LDSM.16.MT88.4") == (t == DType::F32 ? 0 : static_cast<size_t>(side / (how.block / 64) / 8)));
+          // Rows by step, columns by piece, each by one load of four matrices, whose registers products take as they are.
+          const size_t loads_of_rows = static_cast<size_t>(side / 32) * 2, loads_of_columns = static_cast<size_t>(side / (how.block / 64) / 8);
+          CHECK(times(loop, "LDSM.16.M88.4") == loads_of_rows + (t == DType::F32 ? loads_of_columns : 0));
+          CHECK(times(loop, "LDSM.16.MT88.4") == (t == DType::F32 ? 0 : loads_of_columns));
+          if (t == DType::F16) CHECK(times(loop, "MOV ") + times(loop, "IMAD.MOV") <= 4);
           // All of a piece, once: 16 rows by 8 columns and half a piece in each, three of them in f32.
           const auto warps = static_cast<size_t>(how.block / 32), want = static_cast<size_t>(side * side / 128) * 2 * (t == DType::F32 ? 3 : 1) / warps;
           CHECK(products == want);

@@ -182,6 +182,7 @@ TEST_CASE("products of a warp take as many registers as their fragments, and all
   CHECK(refusal(entry("@%p1 " + mma + sums + ", " + a + ", " + b + ", " + sums + ";\n")).find("under a predicate") != std::string::npos);
   CHECK(refusal(entry("mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32 " + sums + ", " + a + ", " + b + ", " + sums + ";\n")).find("no opcode") != std::string::npos);
   const std::string matrices = "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 ";
+  CHECK(taken("ldmatrix.sync.aligned.m8n8.x4.shared.b16 " + a + ", [%rd1];\n"));
   CHECK(taken(matrices + a + ", [%rd1+16];\n"));
   CHECK(refusal(entry(matrices + b + ", [%rd1];\n")).find("other operands") != std::string::npos);
   CHECK(refusal(entry(matrices + sums + ", [%rd1];\n")).find("other operands") != std::string::npos);
