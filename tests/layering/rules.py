@@ -82,7 +82,7 @@ SILENT_BUT = {
     "packager/compile/build.cpp": "SOURCE_DATE_EPOCH, which reproducible builds set",
     "signing/config_folder_posix.cpp": "the user's configuration folder",
     "runtime/probe/": "sources of facts about the host",
-    "runtime/api/mlc.hpp": "code of the application's: the value of an error is a mistake that ends its program",
+    "runtime/api/mlc/result.hpp": "code of the application's: the value of an error is a mistake that ends its program",
     "runtime/sandbox/child.cpp": "ends the process that it has made",
 }
 
