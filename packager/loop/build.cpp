@@ -70,6 +70,13 @@ const Expr* Builder::peer(const Expr* value, int64_t block) {
   return s.var;
 }
 
+const Expr* Builder::load_transposed(const Expr* row) {
+  Stmt& s = append(StmtKind::LoadTransposed);
+  s.var = ctx_.fresh_var(row->type);
+  s.value = row;
+  return s.var;
+}
+
 const Expr* Builder::fold_lanes(Op combine, const Expr* value, int64_t lanes) {
   Stmt& s = append(StmtKind::FoldLanes);
   s.var = ctx_.fresh_var(value->type);

@@ -41,6 +41,8 @@ class Builder {
   void copy(uint32_t array, const ir::Expr* index, const ir::Expr* from, int64_t bytes, const ir::Expr* cond);
   void close_copies();
   void wait_copies(int64_t groups);  // until so many are under way
+  // The load `row` of what lanes share, among those of a warp (StmtKind::LoadTransposed).
+  const ir::Expr* load_transposed(const ir::Expr* row);
   // The load `value` of what lanes share, as a block of the cluster has it (StmtKind::Peer).
   const ir::Expr* peer(const ir::Expr* value, int64_t block);
 

@@ -31,6 +31,7 @@ enum class StmtKind : uint8_t {
   FoldLanes, // device kernels: var = `value` of `step` lanes side by side (1: of all), combined by `combine`, neighbours first: 2k and 2k + 1, then
              // pairs of these, and so on. So all of them have the same bits, whatever the device. All lanes come here or none; it is no Barrier
   Mma,       // device kernels: var = `value` + a*b of a tile by 32 lanes side by side, each of which has some of it: see below
+  LoadTransposed, // device kernels: var = cells of four matrices of 16-bit elements that lanes share, which 32 lanes side by side load by columns: see below
   Tiles,     // kernels for processors: products of codes or bf16 by a unit that multiplies matrices: see below
   Copy,        // device kernels: `step` bytes from the load `value` on go to array[index], or zeros where cond does not hold; the lane goes on at once: see below
   CloseCopies, // device kernels: the copies of this lane since the last of these are a group, which may have none
@@ -52,6 +53,11 @@ enum class ForKind : uint8_t {
 //   value and var, f32 x 4, of codes i32 x 4: columns 2t and 2t + 1 of rows g and g + 8, row by row
 // Products are exact; in which order they are added, and whether sums are rounded or cut in between, is the device's. Those of codes are exact
 // modulo 2^32. All lanes of the block come here or none; it is no Barrier.
+
+// LoadTransposed. Lanes 32w .. 32w+31 of a block load four matrices of 8 x 8 elements of 16 bits. Lane 8m + i says where row i of matrix m is: `value`, a load of
+// u32 x 4 without a mask from an array that lanes share, at a multiple of four. Lane l of these, with g = l/4 and t = l%4, has in cell m of var the elements of
+// column g in the rows 2t (lower half) and 2t + 1 of matrix m. So rows along the depth of a product become the cells that Mma takes. All lanes of the block come here or none; it is
+// no Barrier.
 
 // Copy. From an array that the kernel only reads to one that lanes share, both at a multiple of so many bytes. The load stands for its first element, and its
 // place is in range where cond holds. The bytes are there for the lane itself behind a WaitCopies that waits for their group, for other lanes behind a Barrier
@@ -77,14 +83,14 @@ using StmtPtr = std::unique_ptr<Stmt>;
 struct Stmt {
   StmtKind kind = StmtKind::For;
   ForKind for_kind = ForKind::Serial;
-  const ir::Expr* var = nullptr;       // For, Let, Local, Assign, FoldLanes, Mma, Peer: an Op::Var
+  const ir::Expr* var = nullptr;       // For, Let, Local, Assign, FoldLanes, Mma, Peer, LoadTransposed: an Op::Var
   const ir::Expr* begin = nullptr;
   const ir::Expr* end = nullptr;
   bool rolled = false;                 // For: it is unrolled as far as is good; an assembler that unrolls loops leaves it as it is
   int64_t step = 1;                    // For; FoldLanes: lanes that fold together, a power of two that divides those of the block; 1: all. Tiles, Copy: bytes. WaitCopies: groups. Peer: number of a block
   const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null; Copy: Bool, or null; Fault: Bool lanes
   const ir::Expr* bound = nullptr;     // While
-  const ir::Expr* value = nullptr;     // Let, Local, Assign, Store, FoldLanes, Mma; Copy: a load of one element without a mask; Peer: one without a mask
+  const ir::Expr* value = nullptr;     // Let, Local, Assign, Store, FoldLanes, Mma; Copy: a load of one element without a mask; Peer, LoadTransposed: one without a mask
   ir::Op combine = ir::Op::Add;        // FoldLanes: Add, Mul, Min, Max; And, Or of Bool
   DType factors = DType::None;         // Mma: F32, F16 or BF16 of both; I8 or U8 of a
   DType b_factors = DType::None;       // Mma of codes: I8 or U8 of b; else None

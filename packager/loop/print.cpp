@@ -207,6 +207,10 @@ class Printer {
       }
       case StmtKind::Barrier: out_ += "barrier"; break;
       case StmtKind::ClusterBarrier: out_ += "cluster barrier"; break;
+      case StmtKind::LoadTransposed:
+        begin_statement({s.value});
+        out_ += "transposed " + var(s.var) + suffix(s.var->type) + " = " + expr(s.value);
+        break;
       case StmtKind::Peer:
         begin_statement({s.value});
         out_ += "peer " + var(s.var) + suffix(s.var->type) + " = " + expr(s.value) + " of " + std::to_string(s.step);

@@ -238,6 +238,9 @@ class Verifier {
       case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::CloseCopies: return ok();
       case StmtKind::WaitCopies: return s.step < 0 ? bad("a wait for fewer groups of copies than none") : ok();
       case StmtKind::Copy: return copy(s);
+      case StmtKind::LoadTransposed:
+        MLC_RETURN_IF_ERROR(load_transposed(s));
+        return open(s.var, opened);
       case StmtKind::Peer:
         MLC_RETURN_IF_ERROR(peer(s));
         return open(s.var, opened);
@@ -253,8 +256,7 @@ class Verifier {
   }
 
   Status copy(const Stmt& s) {
-    const size_t local = s.array - k_.params.size();
-    if (s.array < k_.params.size() || local >= k_.locals.size() || k_.locals[local].space != Space::Shared) return bad("a copy to what lanes do not share");
+    if (!is_shared(s.array)) return bad("a copy to what lanes do not share");
     const Expr* from = s.value;
     if (!from || from->op != Op::Load || from->args.size() != 1 || from->type.lanes != 1) return bad("a copy of what is no load of one element");
     if (from->array >= k_.params.size() || k_.params[from->array].written) return bad("a copy of what the kernel may write");
@@ -267,11 +269,23 @@ class Verifier {
     return s.cond ? typed(s.cond, {DType::Bool, 1}, "condition of a copy") : ok();
   }
 
+  bool is_shared(uint32_t array) const {
+    const size_t local = array - k_.params.size();
+    return array >= k_.params.size() && local < k_.locals.size() && k_.locals[local].space == Space::Shared;
+  }
+
+  Status load_transposed(const Stmt& s) {
+    const Type cells{DType::U32, 4};
+    if (!s.value || s.value->op != Op::Load || s.value->args.size() != 1 || s.value->type != cells) return bad("rows of matrices are no loads of four cells");
+    if (!is_shared(s.value->array) || buffer_type(s.value->array) != DType::U32) return bad("rows of matrices lie where lanes share no cells");
+    if (!s.var || s.var->type != cells) return bad("columns of matrices are four cells");
+    return typed(s.value, cells, "a row of a matrix");
+  }
+
   Status peer(const Stmt& s) {
     const Expr* from = s.value;
     if (!from || from->op != Op::Load || from->args.size() != 1) return bad("what another block has is no load");
-    const size_t local = from->array - k_.params.size();
-    if (from->array < k_.params.size() || local >= k_.locals.size() || k_.locals[local].space != Space::Shared) return bad("another block has what lanes do not share");
+    if (!is_shared(from->array)) return bad("another block has what lanes do not share");
     if (bits_of(from->type.dtype) != 32) return bad("another block has elements of other than 32 bits");
     if (s.step < 0 || s.step >= k_.cluster) return bad("block " + std::to_string(s.step) + " of a cluster of " + std::to_string(k_.cluster));
     if (!s.var) return bad("binding without a variable");

@@ -23,6 +23,9 @@ void each(const std::vector<StmtPtr>& block, const Visit& visit) {
   }
 }
 
+// Lanes side by side do it together.
+bool is_of_warps(StmtKind kind) { return kind == StmtKind::Mma || kind == StmtKind::LoadTransposed; }
+
 // Which variables may differ between the lanes of a block. A lane's number does; what is computed from it, what is loaded from memory
 // that lanes write, and what changes under a condition that differs does too.
 class Uniformity {
@@ -56,7 +59,7 @@ class Uniformity {
     for (const StmtPtr& s : block) {
       const bool inside = apart || parts(*s);
       if (s->kind == StmtKind::For && inside) varying_.insert(s->var);
-      if (s->kind == StmtKind::Mma || s->kind == StmtKind::Peer || (s->kind == StmtKind::FoldLanes && (apart || !folds_all(*s)))) varying_.insert(s->var);
+      if (is_of_warps(s->kind) || s->kind == StmtKind::Peer || (s->kind == StmtKind::FoldLanes && (apart || !folds_all(*s)))) varying_.insert(s->var);
       const bool binds = s->kind == StmtKind::Let || s->kind == StmtKind::Local || s->kind == StmtKind::Assign;
       if (binds && (apart || differs(s->value))) varying_.insert(s->var);
       mark(s->body, inside);
@@ -177,7 +180,7 @@ class LanesVerifier {
       if (l.space != Space::Scratch) return bad("local array " + l.name + " lies in the memory of a block");
     bool found = false;
     each(k_.body, [&](const Stmt& s) {
-      found |= is_meeting(s.kind) || s.kind == StmtKind::Peer || s.kind == StmtKind::FoldLanes || s.kind == StmtKind::Mma || is_about_copies(s) || (s.kind == StmtKind::For && s.for_kind == ForKind::Lanes);
+      found |= is_meeting(s.kind) || s.kind == StmtKind::Peer || s.kind == StmtKind::FoldLanes || is_of_warps(s.kind) || is_about_copies(s) || (s.kind == StmtKind::For && s.for_kind == ForKind::Lanes);
     });
     return found || k_.cluster != 1 ? bad("lanes or a barrier in a kernel for processors") : ok();
   }
@@ -243,8 +246,9 @@ class LanesVerifier {
       if (is_meeting(s->kind) && apart) return bad("a barrier that not all lanes may reach");
       if (s->kind == StmtKind::ClusterBarrier && k_.cluster == 1) return bad("a barrier of a cluster, which there is none of");
       if (s->kind == StmtKind::FoldLanes && apart) return bad("a fold of lanes that not all of them may reach");
-      if (s->kind == StmtKind::Mma && apart) return bad("a product of tiles that not all lanes may reach");
-      if (s->kind == StmtKind::Mma && k_.lanes % kMmaLanes != 0) return bad("a product of tiles by a block of " + std::to_string(k_.lanes) + " lanes");
+      const std::string what = s->kind == StmtKind::Mma ? "a product of tiles" : "a load of matrices";
+      if (is_of_warps(s->kind) && apart) return bad(what + " that not all lanes may reach");
+      if (is_of_warps(s->kind) && k_.lanes % kMmaLanes != 0) return bad(what + " by a block of " + std::to_string(k_.lanes) + " lanes");
       if (s->kind == StmtKind::FoldLanes && !fits(folded(*s))) return bad("a fold of " + std::to_string(folded(*s)) + " lanes");
       const bool inside = apart || uniformity.parts(*s);
       MLC_RETURN_IF_ERROR(barriers(s->body, uniformity, inside));

@@ -245,6 +245,21 @@ void KernelEmitter::fold_lanes(const loop::Stmt& s) {
   vars_[s.var->i] = v;
 }
 
+// Rows of matrices, loaded by columns (loop::StmtKind::LoadTransposed).
+void KernelEmitter::load_transposed(const loop::Stmt& s) {
+  if (!can_.target->has_mma) return fail("loads of matrices, which this target does not have");
+  const Expr& row = *s.value;
+  if (row.array >= buffers_.size()) return fail("loads from an unknown buffer");
+  Value* index = eval(row.args[0]);
+  if (!index) return;
+  Value* at = element_pointer(row.array, row.type.dtype, index);
+  llvm::CallInst* call = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16, {at->getType()}, {at});
+  call->setConvergent();  // all lanes of a warp come here: it may not move under a condition
+  Value* cells = llvm::PoisonValue::get(llvm::FixedVectorType::get(b_.getInt32Ty(), 4));
+  for (unsigned k = 0; k < 4; ++k) cells = b_.CreateInsertElement(cells, b_.CreateExtractValue(call, k), k);
+  vars_[s.var->i] = cells;
+}
+
 // What another block of the cluster has (loop::StmtKind::Peer). A plain load of the address that `mapa` gives would be one of this block's memory: LLVM has no
 // instruction for others'. Memory is clobbered, so that nothing passes the barriers around it.
 void KernelEmitter::peer(const loop::Stmt& s) {

@@ -147,6 +147,7 @@ void KernelEmitter::statement(const Stmt& s) {
     case StmtKind::ClusterBarrier:
       if (!frame_.cluster_barrier(b_)) fail("a barrier of a cluster in a kernel for processors");
       return;
+    case StmtKind::LoadTransposed: return load_transposed(s);
     case StmtKind::Peer: return peer(s);
     case StmtKind::FoldLanes: return fold_lanes(s);
     case StmtKind::Mma: return mma(s);

@@ -151,6 +151,7 @@ class KernelEmitter {
   void copy(const loop::Stmt& s);  // gpu_frame.cpp
   // What lanes of a block have, folded (gpu_frame.cpp).
   void fold_lanes(const loop::Stmt& s);
+  void load_transposed(const loop::Stmt& s);
   void peer(const loop::Stmt& s);
   Value* joined_lanes(const loop::Stmt& s, Value* left, Value* right);
   Value* of_partner(Value* v, uint32_t distance);

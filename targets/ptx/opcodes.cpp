@@ -131,6 +131,7 @@ constexpr Row kRows[] = {
     {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "{DDDD}{RRRR}{RR}{DDDD}", OpClass::TensorCore, 80, 70},
     {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "{DDDD}{RRRR}{RR}{DDDD}", OpClass::TensorCore, 80, 70},
     {"mma.sync.aligned.m16n8k32.row.col.s32.{s8,u8}.{s8,u8}.s32", "{DDDD}{RRRR}{RR}{DDDD}", OpClass::TensorCore, 80, 70},
+    {"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "{RRRR}H", OpClass::TensorCore, 80, 70},  // four matrices, read by columns
     // Copies that go on beside their lane: so many bytes, of which some are read and the others are zero.
     {"cp.async.cg.shared.global", "HGB|HGBc", OpClass::AsyncCopy, 80, 70},
     {"cp.async.ca.shared.global", "HGC|HGCc", OpClass::AsyncCopy, 80, 70},

@@ -52,6 +52,7 @@ void KernelBuilder::statement(const Stmt& s) {
     case StmtKind::FoldLanes: return fold_lanes(s);
     case StmtKind::ClusterBarrier:
     case StmtKind::Peer: return fail("a cluster of blocks, which this target does not have");
+    case StmtKind::LoadTransposed: return fail("loads of matrices, which this target does not have");
     case StmtKind::Tiles:
     case StmtKind::Mma: return fail("a product of tiles, which this target does not have");
     case StmtKind::Copy:

@@ -52,7 +52,7 @@ class Interpreter {
   std::vector<Node> nodes(const std::vector<StmtPtr>& stmts) {
     std::vector<Node> all;
     for (const StmtPtr& s : stmts) {
-      Node n{s.get(), s->var ? values_.var(s->var) : 0, {}, {}, s->kind == StmtKind::Barrier || s->kind == StmtKind::ClusterBarrier || s->kind == StmtKind::FoldLanes || s->kind == StmtKind::Mma, {}, {}};
+      Node n{s.get(), s->var ? values_.var(s->var) : 0, {}, {}, s->kind == StmtKind::Barrier || s->kind == StmtKind::ClusterBarrier || s->kind == StmtKind::FoldLanes || s->kind == StmtKind::Mma || s->kind == StmtKind::LoadTransposed, {}, {}};
       switch (s->kind) {
         case StmtKind::For: n.tape = values_.tape({s->begin, s->end}); break;
         case StmtKind::While: n.tape = values_.tape({s->bound}), n.again = values_.tape({s->cond}); break;
@@ -62,6 +62,7 @@ class Interpreter {
         case StmtKind::Mma: n.tape = values_.tape({s->value, s->index[0], s->index[1]}); break;
         case StmtKind::Tiles: n.tape = tape_of_tiles(*s); break;
         case StmtKind::Copy: n.tape = values_.tape({s->index[0], s->value->args[0], s->cond}); break;
+        case StmtKind::LoadTransposed: n.tape = values_.tape({s->value}); break;
         case StmtKind::Peer: n.tape = values_.tape({s->value->args[0]}); break;
         case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::CloseCopies: case StmtKind::WaitCopies: case StmtKind::Prefetch: break;
       }
@@ -193,6 +194,33 @@ class Interpreter {
     });
   }
 
+  // Rows that 32 lanes side by side name become elements, and columns of them cells (loop.h has the places).
+  void load_transposed(const Node& n) {
+    struct Matrices {
+      std::array<std::array<std::array<uint32_t, 8>, 8>, 4> elements{};  // matrix, row, column
+    };
+    std::vector<Matrices> all(lane_variables_.size() / kMmaLanes);
+    if (all.empty() || lane_variables_.size() % kMmaLanes != 0) return failure_.fail("a load of matrices by other lanes than 32");
+    each_lane([&] {
+      run(n.tape);
+      if (stopped()) return;
+      const auto lane = static_cast<size_t>(memory_.lane());
+      const auto cells = values_.root(n.tape, 0);
+      for (size_t k = 0; k < 8; ++k) all[lane / kMmaLanes].elements[lane % kMmaLanes / 8][lane % 8][k] = static_cast<uint32_t>(cells[k / 2].i) >> (k % 2 * 16) & 0xffff;
+    });
+    if (stopped()) return;
+    each_lane([&] {
+      const auto lane = static_cast<size_t>(memory_.lane());
+      const size_t g = lane % kMmaLanes / 4, t = lane % 4;
+      std::array<Scalar, 4> cells{};
+      for (size_t m = 0; m < 4; ++m) {
+        const auto& rows = all[lane / kMmaLanes].elements[m];
+        cells[m].i = rows[2 * t][g] | static_cast<int64_t>(rows[2 * t + 1][g]) << 16;
+      }
+      values_.bind(n.var, cells);
+    });
+  }
+
   // What all lanes say of a statement that holds a barrier.
   int64_t agreed(const Tape& tape, size_t root = 0) {
     std::optional<int64_t> all;
@@ -211,6 +239,7 @@ class Interpreter {
       case StmtKind::ClusterBarrier: return memory_.cluster_barrier();
       case StmtKind::FoldLanes: return fold(n);
       case StmtKind::Mma: return multiply(n);
+      case StmtKind::LoadTransposed: return load_transposed(n);
       case StmtKind::If: return together(agreed(n.tape) ? n.body : n.orelse);
       case StmtKind::For: {
         const int64_t begin = agreed(n.tape, 0), end = agreed(n.tape, 1);
@@ -317,7 +346,7 @@ class Interpreter {
       case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: return values_.bind(n.var, values_.root(n.tape, 0));
       case StmtKind::Store: return store(n);
       case StmtKind::Tiles: return tiles(n);
-      case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::FoldLanes: case StmtKind::Mma: return failure_.fail("a barrier outside of lanes");
+      case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::FoldLanes: case StmtKind::Mma: case StmtKind::LoadTransposed: return failure_.fail("a barrier outside of lanes");
       case StmtKind::Peer: return peer(n);
       case StmtKind::Copy: return memory_.begin_copy(*n.s, integer(n.tape, 0), integer(n.tape, 1), !n.s->cond || integer(n.tape, 2), failure_);
       case StmtKind::CloseCopies: return memory_.close_copies();

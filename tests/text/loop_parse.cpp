@@ -340,6 +340,11 @@ class Parser {
     } else if (accept("cluster")) {
       expect("barrier");
       s->kind = StmtKind::ClusterBarrier;
+    } else if (accept("transposed")) {
+      s->kind = StmtKind::LoadTransposed;
+      s->var = var(Type{DType::I64, 1});
+      expect("=");
+      s->value = expr();
     } else if (accept("peer")) {
       s->kind = StmtKind::Peer;
       s->var = var(Type{DType::I64, 1});

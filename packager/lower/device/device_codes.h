@@ -16,13 +16,13 @@ struct CodeSide {
 // Turns the factor into its load: conditions become terms of the side, and what is read instead becomes its `outside`.
 CodeSide take_codes(ir::Context& ctx, DeviceProduct::Side& side);
 
-// Codes that lie side by side along the depth, at a multiple of `length` in memory: those of index q of the last dim of the depth, counted in
+// Elements of a factor that lie side by side along the depth, at a multiple of `length` in memory: those of index q of the last dim of the depth, counted in
 // runs, begin at length * (base + q * step). Length 1: none do.
-struct CodeRuns {
+struct DepthRuns {
   int64_t length = 1;
   const ir::Expr *base = nullptr, *step = nullptr;
 };
-// Of `most` codes, or 4.
-CodeRuns code_runs(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t most);
+// Of `most` elements, or 4.
+DepthRuns depth_runs(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t most);
 
 }  // namespace mlc::lower

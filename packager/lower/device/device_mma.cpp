@@ -21,7 +21,9 @@
 //
 // Chunks that memory takes as they lie in the array are copied beside the lane (loop::StmtKind::Copy), so many pieces ahead as there is room for beside the
 // one that is multiplied. So are cells of f32 or of four codes one by one where chunks do not lie together, as in panels of weights: eight lanes side by side have eight rows, four
-// such groups the cells of a chunk, which meet in no bank. All others go through registers, one piece ahead: what has to be put together, rounded or flipped, or what is not zero where nothing counts.
+// such groups the cells of a chunk, which meet in no bank. Elements of 16 bits of which eight rows or columns lie side by side, one step of the depth
+// after the other (panels of weights, matrices that are transposed), are copied as they lie: eight of them are a chunk, 32 steps its rows, and loop::StmtKind::LoadTransposed makes of these the
+// chunks that a lane reads of all others. Steps that it reads together are 0, 1, 8, 9, ... 25, by which chunks are turned: they meet in no bank. All others go through registers, one piece ahead: what has to be put together, rounded or flipped, or what is not zero where nothing counts.
 //
 // Codes have sums of i32, which are exact. A lane loads as many at once as lie side by side along the depth: a chunk, a cell (panels of weights have
 // those of 16 columns one after the other), or one.
@@ -42,7 +44,7 @@ namespace {
 constexpr int64_t kWarpRows = 2;                     // warps along the rows of a block
 constexpr int64_t kPadOfSums = 8;                    // behind each row of sums in memory: four rows meet in no bank
 constexpr uint32_t kFirstBits = 0x80808080;    // of four codes
-constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32;
+constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32, kLeastShortSide = 16;  // a tile half of which is empty is worth it where an instruction does 8 or 16 times as much as lanes
 constexpr int64_t kCellBytes = 4, kChunkBytes = 16, kEight = 8;  // kEight: rows that lie in banks of their own
 constexpr unsigned kStagesOfCopies = 3;      // the largest tile has room for as many in what a block has on every device
 constexpr double kMostMmaWaste = 1.25;            // steps of a piece beside those that exist
@@ -69,8 +71,16 @@ const Expr* chunks_of_depth(ir::Context& ctx, Facts& facts, const DeviceProduct&
   return ir::divisor_of(rest) % values == 0 && ir::divisor_of(p.depth_points) % values == 0 ? ctx.floordiv(rest, ctx.integer(values)) : nullptr;
 }
 
+// Of a window whose taps and channels are one depth: chunks of values that a lane may copy beside itself; length 1: there are none.
+DepthRuns runs_copied(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t values) {
+  const nest::Operand& o = side.factor;
+  if (p.depth.size() == 1 || side.outside || !o.is_plain() || (o.factor != o.load && !is_rounded_load(o))) return {};
+  const DepthRuns runs = depth_runs(ctx, facts, p, side, values);
+  return runs.length == values ? runs : DepthRuns{};
+}
+
 // How many bytes of a factor a lane copies at once, beside itself; 0: none.
-int64_t bytes_copied(const DeviceProduct::Side& side, const CodeSide& codes, const CodeRuns& runs) {
+int64_t bytes_copied(const DeviceProduct::Side& side, const CodeSide& codes, const DepthRuns& runs) {
   return (runs.length == kChunkBytes || runs.length == kCellBytes) && !codes.flipped && !side.outside ? runs.length : 0;
 }
 int64_t bytes_copied(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, bool is_chunk) {
@@ -83,6 +93,22 @@ int64_t bytes_copied(ir::Context& ctx, Facts& facts, const DeviceProduct& p, con
   return is_even && std::none_of(side.terms.begin(), side.terms.end(), [&](const Expr* term) { return facts.depends(term, p.depth[0]); }) ? kCellBytes : 0;
 }
 
+// Whether memory has `length` points of a side one after the other, at a multiple of so many, whichever step of the depth: conditions are of all of them.
+bool lies_along_points(ir::Context& ctx, Facts& facts, const DeviceProduct::Side& side, int64_t length) {
+  const nest::Operand& o = side.factor;
+  if (side.dims.empty() || side.outside || o.factor != o.load || !o.is_plain() || facts.needs_guard(o.load->args[0])) return false;
+  const ir::Dim* last = side.dims.back();
+  if (ir::divisor_of(last->extent) % length != 0) return false;
+  if (std::any_of(side.terms.begin(), side.terms.end(), [&](const Expr* term) { return facts.depends(term, last); })) return false;
+  // Of two runs side by side, which are a panel's row.
+  const auto leaf = [&](const char* name, const Expr* extent) { return ctx.dim(ctx.declare_dim(name, extent)); };
+  const Expr *q = leaf("q", ctx.ceildiv(last->extent, ctx.integer(2 * length))), *run = leaf("h", ctx.integer(2)), *step = leaf("r", ctx.integer(length));
+  const Expr* at = ctx.add(ctx.add(ctx.mul(q, ctx.integer(2 * length)), ctx.mul(run, ctx.integer(length))), step);
+  const Expr* leaves[] = {step};
+  const auto linear = ir::linear_in(ctx, ctx.substitute(o.load->args[0], {{ctx.dim(last), at}}), leaves);
+  return linear && linear->coefficients[0]->is_int(1) && ir::divisor_of(linear->rest) % length == 0;
+}
+
 // Whether the stage of a product copies a factor beside its lanes.
 bool copies_any(const Job& job, DeviceProduct p, bool flat) {
   const DType factors = factors_of(p);
@@ -92,10 +118,11 @@ bool copies_any(const Job& job, DeviceProduct p, bool flat) {
   const auto is_copied = [&](DeviceProduct::Side& side) {
     if (factors == DType::I8) {
       const CodeSide codes = take_codes(job.ctx, side);
-      return bytes_copied(side, codes, code_runs(job.ctx, facts, p, side, values)) > 0;
+      return bytes_copied(side, codes, depth_runs(job.ctx, facts, p, side, values)) > 0;
     }
     if (factors != DType::F32) side.factor.factor = side.factor.load;
-    return bytes_copied(job.ctx, facts, p, side, chunks_of_depth(job.ctx, facts, p, side, values) != nullptr) > 0;
+    const bool by_points = cell_values(factors) == 2 && lies_along_points(job.ctx, facts, side, values);
+    return by_points || runs_copied(job.ctx, facts, p, side, values).length > 1 || bytes_copied(job.ctx, facts, p, side, chunks_of_depth(job.ctx, facts, p, side, values) != nullptr) > 0;
   };
   return job.target.copies_aside && (is_copied(p.rows) || is_copied(p.columns));
 }
@@ -151,7 +178,7 @@ class ProductMma final : public MmaStage {
   // A chunk that a lane brings in each piece.
   struct Brought {
     std::vector<const Expr*> at;     // of its row or column, along the dims of the side
-    const Expr *chunk = nullptr, *place = nullptr;  // of the piece; in memory, in chunks
+    const Expr *chunk = nullptr, *place = nullptr;  // of the piece, or of a side by points its step of the depth; in memory, in chunks
     Reached reached;
   };
   // Rows or columns of the block.
@@ -160,9 +187,10 @@ class ProductMma final : public MmaStage {
     int64_t size = 0, of_warp = 0, begin = 0;   // begin: in memory, in chunks
     bool is_short = false;                      // tf32 holds the factor
     int64_t copied = 0;                         // bytes at once, beside the lane; 0: all goes through registers
+    bool by_points = false;                     // chunks are of points one after the other, each of a step of the depth
     const Expr* chunks = nullptr;               // where the depth begins, counted in chunks, if each is a load; null: it is not
     CodeSide codes;
-    CodeRuns runs;                              // of codes that are loaded at once
+    DepthRuns runs;                              // of codes that are loaded at once
     const Expr *first = nullptr, *place = nullptr;  // of the block; where this lane's chunk of the first row of its warp lies
     std::vector<Brought> brought;
   };
@@ -185,9 +213,10 @@ class ProductMma final : public MmaStage {
     warp_row_ = k_.b.let(ctx_.floormod(warp, number(kWarpRows))), warp_column_ = k_.b.let(ctx_.floordiv(warp, number(kWarpRows)));
     group_ = k_.b.let(ctx_.floordiv(ctx_.floormod(lane, number(kWarpLanes)), number(kRowChunks))), in_group_ = k_.b.let(ctx_.floormod(lane, number(kRowChunks)));
     for (Part* part : {&rows_, &columns_}) {
-      const Expr* of_warp = ctx_.mul(part == &rows_ ? warp_row_ : warp_column_, number(part->of_warp * kRowChunks));
-      part->place = k_.b.let(ctx_.add(ctx_.add(of_warp, number(part->begin)), at_chunk(group_, in_group_)));
       share_bringing(*part, lane);
+      const Expr* of_warp = ctx_.mul(part == &rows_ ? warp_row_ : warp_column_, number(part->of_warp));
+      if (part->by_points) part->place = k_.b.let(ctx_.add(step_place(*part, step_of_lane(lane), ctx_.floordiv(of_warp, number(points_of_chunk()))), number(part->begin)));
+      else part->place = k_.b.let(ctx_.add(ctx_.add(ctx_.mul(of_warp, number(kRowChunks)), number(part->begin)), at_chunk(group_, in_group_)));
     }
     for (int64_t k = 0; k < tiles(rows_, kMmaRows) * tiles(columns_, kMmaColumns); ++k) sums_.push_back(k_.b.local(zero(4)));
     s_.scoped([&] { over_outer([&] { add_products(); }); });
@@ -200,9 +229,12 @@ class ProductMma final : public MmaStage {
   // Neighbouring lanes bring what lies side by side in memory: chunks of a row, or rows of a chunk.
   void share_bringing(Part& part, const Expr* lane) {
     const bool along_depth = is_along_depth(*part.side);
-    if (of_codes()) part.runs = code_runs(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_);
+    part.by_points = values_ == 2 && job_.target.copies_aside && lies_along_points(ctx_, s_.facts, *part.side, points_of_chunk());
+    if (part.by_points) return share_steps(part, lane);
+    if (of_codes()) part.runs = depth_runs(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_);
     else part.chunks = chunks_of(*part.side);
-    if (job_.target.copies_aside) part.copied = of_codes() ? bytes_copied(*part.side, part.codes, part.runs) : bytes_copied(ctx_, s_.facts, p_, *part.side, part.chunks != nullptr);
+    if (job_.target.copies_aside && !of_codes()) part.runs = runs_copied(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_);
+    if (job_.target.copies_aside) part.copied = of_codes() ? bytes_copied(*part.side, part.codes, part.runs) : part.runs.length > 1 ? kChunkBytes : bytes_copied(ctx_, s_.facts, p_, *part.side, part.chunks != nullptr);
     if (part.copied == kCellBytes) return share_cells(part, lane);
     for (int64_t k = 0; k < part.size * kRowChunks / lanes_; ++k) {
       const Expr* turn = ctx_.add(lane, number(k * lanes_));
@@ -213,6 +245,37 @@ class ProductMma final : public MmaStage {
       part.brought.push_back(std::move(one));
       bind_points(part, row, 1);
     }
+  }
+
+  int64_t points_of_chunk() const { return kCellsOfChunk * values_; }
+
+  // A lane has one chunk of some steps of the depth, neighbouring lanes those of one step.
+  void share_steps(Part& part, const Expr* lane) {
+    part.copied = kChunkBytes;
+    const int64_t chunks = part.size / points_of_chunk(), turn = lanes_ / chunks;
+    const Expr *chunk = k_.b.let(ctx_.floormod(lane, number(chunks))), *first_step = k_.b.let(ctx_.floordiv(lane, number(chunks)));
+    for (int64_t first = 0; first < how_.tile.depth; first += turn) {
+      Brought one;
+      one.chunk = k_.b.let(ctx_.add(first_step, number(first)));
+      one.place = k_.b.let(ctx_.add(step_place(part, one.chunk, chunk), number(part.begin)));
+      part.brought.push_back(std::move(one));
+    }
+    bind_points(part, ctx_.mul(chunk, number(points_of_chunk())), static_cast<int64_t>(part.brought.size()), points_of_chunk());
+  }
+
+  // Where a chunk of a step lies, in chunks. With fewer than eight of them two steps share what all banks have at once.
+  const Expr* step_place(const Part& part, const Expr* step, const Expr* chunk) {
+    const int64_t chunks = part.size / points_of_chunk();
+    const Expr* eights = ctx_.floormod(ctx_.floordiv(step, number(kEight)), number(kRowChunks));
+    const Expr* turned = chunks < kEight ? eights : ctx_.add(ctx_.mul(eights, number(2)), ctx_.floormod(step, number(2)));
+    return ctx_.add(ctx_.mul(step, number(chunks)), ctx_.binary(Op::BitXor, chunk, turned));
+  }
+
+  // The step whose row this lane names to LoadTransposed: of cell m, which lanes 8m .. 8m + 7 do, lane t of four gets two steps of its chunk, which begins at 8t.
+  const Expr* step_of_lane(const Expr* lane) {
+    const Expr *in_eight = ctx_.floormod(lane, number(kEight)), *matrix = ctx_.floordiv(ctx_.floormod(lane, number(kWarpLanes)), number(kEight));
+    const Expr* in_chunk = ctx_.add(ctx_.mul(matrix, number(values_)), ctx_.floormod(in_eight, number(values_)));
+    return k_.b.let(ctx_.add(ctx_.mul(ctx_.floordiv(in_eight, number(values_)), number(kCellsOfChunk * values_)), in_chunk));
   }
 
   // Of copies of single cells a lane has one cell of each chunk of its rows.
@@ -236,10 +299,10 @@ class ProductMma final : public MmaStage {
   }
 
   // The dims of the side for the last `count` that are brought, which are of one row.
-  void bind_points(Part& part, const Expr* row, int64_t count) {
+  void bind_points(Part& part, const Expr* row, int64_t count, int64_t together = 1) {
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : part.side->dims) extents.push_back(d->extent);
-    const std::vector<const Expr*> at = k_.decoded(existing(*part.side, ctx_.add(part.first, row), part.size), extents);
+    const std::vector<const Expr*> at = k_.decoded(existing(*part.side, ctx_.add(part.first, row), part.size, together), extents);
     for (int64_t k = 0; k < count; ++k) part.brought[part.brought.size() - 1 - static_cast<size_t>(k)].at = at;
   }
 
@@ -297,18 +360,29 @@ class ProductMma final : public MmaStage {
           if (part->copied) with_brought(*part, one, [&] {
               const ir::Expr *load = part->side->factor.load, *to = ctx_.mul(ctx_.add(one.place, buffer), number(kCellsOfChunk));
               const bool is_cell = part->copied == kCellBytes;
-              const Place from = of_codes() ? place_of_run(*part, one, first, is_cell ? cell_ : number(0)) : is_cell ? place_of_cell(one, first) : place_of_chunk(one.reached, one.chunk, first);
+              const Place from = part->by_points ? place_of_step(*part, one, first) : part->runs.length > 1 ? place_of_run(*part, one, first, is_cell ? cell_ : number(0)) : is_cell ? place_of_cell(*part, one, first) : place_of_chunk(one.reached, one.chunk, first);
               k_.b.copy(memory_, is_cell ? ctx_.add(to, cell_) : to, loop::vec_load(ctx_, load->array, load->type, from.index), part->copied, from.counts);
             });
     });
     k_.b.close_copies();
   }
 
-  Place place_of_cell(const Brought& one, const Expr* first) {
-    const Expr* at = k_.b.let(ctx_.add(ctx_.add(first, cell_), ctx_.mul(one.chunk, number(kCellsOfChunk))));
+  Place place_of_cell(const Part& part, const Brought& one, const Expr* first) { return place_at(part, one, ctx_.add(ctx_.add(first, cell_), ctx_.mul(one.chunk, number(kCellsOfChunk)))); }
+  Place place_of_step(const Part& part, const Brought& one, const Expr* first) { return place_at(part, one, ctx_.add(first, one.chunk)); }
+  // At a step of the depth. The dims of the side are bound.
+  Place place_at(const Part& part, const Brought& one, const Expr* at) {
+    at = k_.b.let(at);
+    const Reached& reached = one.reached;
     const bool whole = ir::divisor_of(p_.depth_points) % how_.tile.depth == 0;
     const Expr* exists = whole ? nullptr : ctx_.binary(Op::Lt, at, p_.depth_points);
-    return {ctx_.add(one.reached.base, ctx_.mul(at, one.reached.stride)), s_.both(one.reached.guard, exists)};
+    if (!reached.base || reached.ask) {
+      std::vector<const Expr*> extents;
+      for (const ir::Dim* d : p_.depth) extents.push_back(d->extent);
+      const std::vector<const Expr*> index = k_.decoded(whole ? at : k_.b.let(ctx_.min(at, ctx_.sub(p_.depth_points, number(1)))), extents);
+      for (size_t d = 0; d < index.size(); ++d) s_.bind(p_.depth[d], index[d]);
+    }
+    const Expr* index = reached.base ? ctx_.add(reached.base, ctx_.mul(at, reached.stride)) : k_.b.let(s_.value(part.side->factor.load->args[0]));
+    return {index, s_.both(reached.ask ? asked(*part.side) : reached.guard, exists)};
   }
 
   void each_loaded(const std::function<void(const Part&, const Brought&)>& body) {
@@ -347,7 +421,7 @@ class ProductMma final : public MmaStage {
   // Where run `r` of the chunk is; of a load behind the end of the depth the last one, which does not count. The dims of the side are bound, and all of the depth but
   // the last one is.
   Place place_of_run(const Part& part, const Brought& one, const Expr* first, const Expr* r) {
-    const CodeRuns& runs = part.runs;
+    const DepthRuns& runs = part.runs;
     const int64_t length = runs.length;
     // Chunks that are whole exist or not, all runs of them alike.
     const int64_t values = kCellsOfChunk * values_, runs_of_chunk = values / length, known = ir::divisor_of(p_.depth_points);
@@ -417,6 +491,11 @@ class ProductMma final : public MmaStage {
 
   // The chunk of this lane in the row `row` of its warp's.
   const Expr* chunk_at(const Part& part, const Expr* buffer, int64_t row) {
+    if (part.by_points) {
+      // The chunks of a step that a warp reads differ in bits of which its first one has none.
+      const Expr* place = ctx_.add(k_.b.let(ctx_.binary(Op::BitXor, part.place, number(row / points_of_chunk()))), buffer);
+      return k_.b.load_transposed(loop::vec_load(ctx_, memory_, {DType::U32, kCellsOfChunk}, ctx_.mul(place, number(kCellsOfChunk))));
+    }
     const Expr* place = ctx_.add(ctx_.add(part.place, buffer), number(row * kRowChunks));
     const Expr* chunk = k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, kCellsOfChunk}, ctx_.mul(place, number(kCellsOfChunk))));
     if (part.copied == 0 || !is_rounded_load(part.side->factor)) return chunk;
@@ -638,8 +717,10 @@ double mma_cost(const targets::DeviceRow& machine, const ProductSize& size, int6
 
 std::string mma_instruction(const Job& job, const DeviceProduct& p, const ProductSize& size) {
   if (!job.target.has_mma || (p.sum() != DType::F32 && !is_product_of_codes(p))) return {};
-  if (size.rows < kLeastMmaSide || size.columns < kLeastMmaSide || size.depth < kLeastMmaDepth) return {};
-  return "mma." + std::string(name_of(factors_of(p)));
+  const DType factors = factors_of(p);
+  const double side = factors == DType::F32 ? kLeastMmaSide : kLeastShortSide;
+  if (size.rows < side || size.columns < side || size.depth < kLeastMmaDepth) return {};
+  return "mma." + std::string(name_of(factors));
 }
 
 std::vector<schedule::Schedule> mma_schedules(const Job& job, const DeviceProduct& p, const ProductSize& size, schedule::Schedule base, const std::string& instruction) {

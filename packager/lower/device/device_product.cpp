@@ -142,9 +142,9 @@ void ProductStage::bind_point(const Side& side, const Expr* point) {
   for (size_t k = 0; k < side.dims.size(); ++k) s_.bind(side.dims[k], at[k]);
 }
 
-const Expr* ProductStage::existing(const Side& side, const Expr* point, int64_t multiple) {
+const Expr* ProductStage::existing(const Side& side, const Expr* point, int64_t multiple, int64_t together) {
   if (ir::divisor_of(side.points) % multiple == 0) return k_.b.let(point);
-  return k_.b.let(ctx_.min(point, ctx_.sub(side.points, ctx_.integer(1))));
+  return k_.b.let(ctx_.min(point, ctx_.sub(side.points, ctx_.integer(together))));
 }
 
 void ProductStage::where_it_exists(const Side& side, const Expr* point, int64_t size, const std::function<void()>& body) {

@@ -65,8 +65,8 @@ class ProductStage : public Stage {
   void bind_batch(const std::vector<const ir::Expr*>& at);
   // Binds the dims of a side to one of its points.
   void bind_point(const Side& side, const ir::Expr* point);
-  // The point, or the last one where there are not so many: a load that is not needed is made all the same.
-  const ir::Expr* existing(const Side& side, const ir::Expr* point, int64_t multiple);
+  // The point, or the last one where there are not so many: a load that is not needed is made all the same. Of points that are loaded together, the first of them.
+  const ir::Expr* existing(const Side& side, const ir::Expr* point, int64_t multiple, int64_t together = 1);
   // Runs `body` at the point, its dims bound, where it exists: tiles of `size` points may end behind the last.
   void where_it_exists(const Side& side, const ir::Expr* point, int64_t size, const std::function<void()>& body);
   // Runs `body` for each point of the outer folded dims.

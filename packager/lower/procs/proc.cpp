@@ -322,6 +322,7 @@ class ProcLowering {
       case StmtKind::Barrier:
       case StmtKind::ClusterBarrier:
       case StmtKind::Peer:
+      case StmtKind::LoadTransposed:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:

@@ -128,6 +128,7 @@ void LaneLoop::stmt(const Stmt& s) {
     case StmtKind::Barrier:
     case StmtKind::ClusterBarrier:
     case StmtKind::Peer:
+    case StmtKind::LoadTransposed:
     case StmtKind::FoldLanes:
     case StmtKind::Mma:
     case StmtKind::Tiles:

@@ -465,6 +465,7 @@ struct ProcRun {
       case StmtKind::Barrier:
       case StmtKind::ClusterBarrier:
       case StmtKind::Peer:
+      case StmtKind::LoadTransposed:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:

@@ -84,12 +84,15 @@ std::optional<Operand> operand_of(ir::Context& ctx, const Expr* factor, const st
   return o;
 }
 
-// Whether `d` is an index of the load as it stands, and part of no other.
+// Whether `d` is an index of the load as it stands, or behind a number of others (of a slice), and part of no other.
 bool is_plain_index(ir::Context& ctx, const Expr* load, const ir::Dim* d) {
+  const Expr* leaf[] = {ctx.dim(d)};
   size_t plain = 0, uses = 0;
   for (const Expr* e : load->args) {
-    plain += e == ctx.dim(d);
-    uses += ir::depends_on(e, ctx.dim(d));
+    if (!ir::depends_on(e, leaf[0])) continue;
+    ++uses;
+    const auto linear = ir::linear_in(ctx, e, leaf);
+    plain += linear && linear->coefficients[0]->is_int(1) && linear->rest->is_const();
   }
   return plain == 1 && uses == 1;
 }

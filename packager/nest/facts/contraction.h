@@ -30,7 +30,7 @@ struct Operand {
 struct Contraction {
   const ir::Expr* fold = nullptr;
   Operand a, b;                      // in the order of the product, which means nothing
-  // Dims of the scope: of both operands, of a alone, of b alone. Folded dims: k, a plain index of both that nothing restricts;
+  // Dims of the scope: of both operands, of a alone, of b alone. Folded dims: k, a plain index of both (in a slice: behind a number of others) that nothing restricts;
   // all others are taps.
   std::vector<const ir::Dim*> batch, m, n, k, taps;
   const ir::Expr *sum_of_a = nullptr, *sum_of_b = nullptr;  // of one operand over the same points, beside the product (only_product)

@@ -105,6 +105,7 @@ class Analysis {
       case StmtKind::Barrier:
       case StmtKind::ClusterBarrier:
       case StmtKind::Peer:
+      case StmtKind::LoadTransposed:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:

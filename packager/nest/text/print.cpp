@@ -320,6 +320,7 @@ class Printer {
         case loop::StmtKind::Barrier:
         case loop::StmtKind::ClusterBarrier:
         case loop::StmtKind::Peer:
+        case loop::StmtKind::LoadTransposed:
         case loop::StmtKind::FoldLanes:
         case loop::StmtKind::Mma:
         case loop::StmtKind::Tiles:

@@ -31,7 +31,7 @@ class Executor final : public lanes::Program {
   void step(lanes::Block& block, uint32_t pc, std::span<const uint32_t> lanes) override {
     const Step& s = code_[pc];
     if (s.is_shuffle) return shuffle(block, s, pc, lanes);
-    if (s.is_mma) return multiply(block, s, pc, lanes);
+    if (s.is_mma || s.is_matrices) return of_warps(block, s, pc, lanes);
     for (const uint32_t lane : lanes) {
       if (block.failed()) return;
       const std::span<uint64_t> regs = block.registers(lane);
@@ -59,7 +59,7 @@ class Executor final : public lanes::Program {
     ValueType type, first_type;
     std::string_view how;  // a modifier: "lt", "rzi"
     unsigned vector = 1;   // ld, st
-    bool is_mma = false, is_shuffle = false;  // lanes of a warp do it together
+    bool is_mma = false, is_shuffle = false, is_matrices = false;  // lanes of a warp do it together
   };
 
   static unsigned bits_of_class(targets::ptx::RegClass c) {
@@ -138,14 +138,30 @@ class Executor final : public lanes::Program {
   }
 
   // Lanes of a warp wait until all of them are there.
-  void multiply(lanes::Block& block, const Step& s, uint32_t pc, std::span<const uint32_t> lanes) {
-    if (block.launch().lanes % 32 != 0) return block.fail(lanes[0], "mma by a warp of fewer lanes than 32");
+  void of_warps(lanes::Block& block, const Step& s, uint32_t pc, std::span<const uint32_t> lanes) {
+    if (block.launch().lanes % 32 != 0) return block.fail(lanes[0], s.in->op->name + " by a warp of fewer lanes than 32");
     for (const uint32_t lane : lanes) {
       block.hold(lane);
       const uint32_t first = lane / 32 * 32;
       bool all = true;
       for (uint32_t k = 0; k < 32; ++k) all = all && block.is_held(first + k, pc);
-      if (all) multiply(block, s, pc, first);
+      if (all) s.is_mma ? multiply(block, s, pc, first) : load_matrices(block, s, pc, first);
+    }
+  }
+  // Lane 8m + i has the address of row i of matrix m, of eight elements of 16 bits; lane l gets of each matrix the elements 2(l%4) and 2(l%4) + 1 of column l/4.
+  void load_matrices(lanes::Block& block, const Step& s, uint32_t pc, uint32_t first) {
+    constexpr unsigned kRowBytes = 16;
+    std::array<std::array<uint16_t, kRowBytes / 2>, 32> rows;
+    for (uint32_t k = 0; k < 32; ++k) {
+      const uint64_t place = address({block, block.registers(first + k), s, first + k, pc}, s.in->operands[4]);
+      const std::byte* from = block.access(first + k, lanes::Space::Shared, place, kRowBytes, false, true);
+      if (!from) return;
+      std::memcpy(rows[k].data(), from, kRowBytes);
+    }
+    for (uint32_t k = 0; k < 32; ++k) {
+      for (uint32_t m = 0; m < 4; ++m)
+        block.registers(first + k)[s.in->operands[m].number] = rows[8 * m + 2 * (k % 4)][k / 4] | uint64_t(rows[8 * m + 2 * (k % 4) + 1][k / 4]) << 16;
+      block.resume(first + k, pc + 1);
     }
   }
   void multiply(lanes::Block& block, const Step& s, uint32_t pc, uint32_t first) {
@@ -282,6 +298,8 @@ inline Executor::Step Executor::decode(const targets::ptx::Instruction& i) {
     s.run = what == "commit_group" ? &Executor::close_copies : what == "wait_group" ? &Executor::wait_copies : &Executor::copy;
   } else if (name == "mma") {
     s.is_mma = true;
+  } else if (name == "ldmatrix") {
+    s.is_matrices = true;
   } else if (is_braced(i)) {
     s.run = &Executor::pack;
   } else {

@@ -265,6 +265,38 @@ TEST_CASE("lanes of a warp multiply tiles of codes of any signs, and sums wrap")
     }
 }
 
+TEST_CASE("lanes of a warp load matrices by columns, whose rows each of them names") {
+  const auto warp = [](const std::string& load = "load.u32x4 2", const std::string& before = "", int lanes = 32) {
+    return "kernel \"k\" tiles 1 block " + std::to_string(lanes) + " range %0 %1 {\n  param \"x\" u32 array 0\n  param \"y\" u32 out array 1\n  shared \"s\" u32 128\n" +
+           "  for %2 = %0 .. %1 step 1 {\n    lanes %3 = 0 .. " + std::to_string(lanes) + " step 1 {\n      store 2 [(mul %3 4)] (load.u32x4 0 (mul %3 4))\n      barrier\n" + before +
+           "      transposed %5.u32x4 = (" + load + " (mul (floormod (add %3 1) 32) 4))\n" + (before.empty() ? "" : "      }\n") + "      store 1 [(mul %3 4)] " + (before.empty() ? "%5" : "(load.u32x4 2 0)") + "\n    }\n  }\n}\n";
+  };
+  CHECK(refused(warp()) == "");
+  CHECK(refused(warp("load.u32x4 2", "", 16)).find("by a block of 16 lanes") != std::string::npos);
+  CHECK(refused(warp("load.u32x4 0")).find("share no cells") != std::string::npos);
+  CHECK(refused(warp("load.u32x2 2")).find("four cells") != std::string::npos);
+  CHECK(refused(warp("load.u32x4 2", "      if (lt.bool %3 8) {\n")).find("not all lanes") != std::string::npos);
+  ir::Context ctx, other;
+  const loop::Kernel k = parsed(ctx, warp());
+  const std::string printed = loop::to_string(k);
+  CHECK(loop::to_string(parsed(other, printed)) == printed);
+  // Element c of a row that lane l stores is 100*l + c; lane l names the row of the next one.
+  std::vector<uint32_t> x(128), y(128);
+  for (uint32_t n = 0; n < 128; ++n) x[n] = (n / 4 * 100 + n % 4 * 2) | (n / 4 * 100 + n % 4 * 2 + 1) << 16;
+  loop::Run run;
+  run.buffers = {std::as_writable_bytes(std::span(x)), std::as_writable_bytes(std::span(y))};
+  run.value = [](const ir::Sym*) { return std::nullopt; };
+  const auto result = loop::interpret(k, run);
+  CHECK((result.ok() ? "" : result.status().message) == "");
+  size_t equal = 0;
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    for (uint32_t m = 0; m < 4; ++m) {
+      const auto element = [&](uint32_t row) { return (8 * m + row + 1) % 32 * 100 + lane / 4; };
+      equal += y[4 * lane + m] == (element(2 * (lane % 4)) | element(2 * (lane % 4) + 1) << 16);
+    }
+  CHECK(equal == 128);
+}
+
 namespace {
 
 // Lanes 0 and 1 copy four elements each, 2 and 3 zeros, whose source is out of range; then each lane reads what the next one copied.

@@ -188,7 +188,7 @@ TEST_CASE("kernels that differ in one word of a statement have different keys") 
       "  fold %2.i32 = add of i32:1\n", "  fold %2.i32 = max of i32:1\n", "  fold %2.i32 = max of i32:1 width 8\n",
       "  mma %2.f32x4 = f16 (splat.f32x4 f32:0x0p0) (splat.u32x4 u32:1) (splat.u32x2 u32:1)\n", "  mma %2.f32x4 = bf16 (splat.f32x4 f32:0x0p0) (splat.u32x4 u32:1) (splat.u32x2 u32:1)\n",
       "  mma %2.i32x4 = u8 i8 (splat.i32x4 i32:0) (splat.u32x4 u32:1) (splat.u32x2 u32:1)\n", "  mma %2.i32x4 = u8 u8 (splat.i32x4 i32:0) (splat.u32x4 u32:1) (splat.u32x2 u32:1)\n",
-      "  tiles begin 32\n", "  tiles begin 64\n", "  tiles store 0 to 1 [0]\n", "  tiles store 1 to 1 [0]\n",
+      "  transposed %2.u32x4 = (splat.u32x4 u32:1)\n", "  transposed %2.u32x4 = (splat.u32x4 u32:2)\n", "  tiles begin 32\n", "  tiles begin 64\n", "  tiles store 0 to 1 [0]\n", "  tiles store 1 to 1 [0]\n",
       "  tiles dot 0 bytes 64 (load.u8 0 0) 64 (load.u8 0 64)\n", "  tiles dot 1 bytes 64 (load.u8 0 0) 64 (load.u8 0 64)\n", "  tiles dot 1 bytes 64 (load.u8 0 0) 65 (load.u8 0 64)\n"};
   std::set<std::string> keys;
   for (const std::string& body : bodies) keys.insert(key(body));

@@ -34,6 +34,16 @@ void rows_by_rows(NestMaker& m, const Expr* M, const Expr* K, const Expr* N, DTy
         m.fold(Join::Sum, {k}, ctx.binary(Op::Mul, ctx.cast(sum, m.load(x, {m.at(i), m.at(k)})), ctx.cast(sum, m.load(w, {m.at(j), m.at(k)})))));
 }
 
+// y[m, n] = sum x[k, m] * w[k, n]: both factors lie along their points.
+void columns_by_columns(NestMaker& m, const Expr* M, const Expr* K, const Expr* N, DType t, bool panels = false) {
+  ir::Context& ctx = m.ctx;
+  const uint32_t x = m.array("x", t, {K, M}), w = m.array("w", t, {K, N}), y = m.output("y", DType::F32, {M, N});
+  if (panels) m.f.arrays[w].layout.pieces = {{1, 16, 0}, {0, 1, 0}, {1, 1, 16}};
+  const ir::Dim *i = m.dim("m", M), *k = m.dim("k", K), *j = m.dim("n", N);
+  m.map({i, j}, y, {m.at(i), m.at(j)},
+        m.fold(Join::Sum, {k}, ctx.binary(Op::Mul, ctx.cast(DType::F32, m.load(x, {m.at(k), m.at(i)})), ctx.cast(DType::F32, m.load(w, {m.at(k), m.at(j)})))));
+}
+
 schedule::Schedule best(ir::Context& ctx, const nest::Function& f, const char* name = "cuda-sm80") {
   const auto all = lower::candidates(ctx, f, f.body[0], device(name));
   REQUIRE(all.ok());
@@ -42,7 +52,7 @@ schedule::Schedule best(ir::Context& ctx, const nest::Function& f, const char* n
 
 // Copies, and stores of chunks that went through registers, in the kernels of a function.
 struct Brought {
-  size_t copies = 0, cells = 0, waits = 0, stores = 0;  // cells: copies of four bytes
+  size_t copies = 0, cells = 0, waits = 0, stores = 0, transposed = 0;  // cells: copies of four bytes
 };
 Brought brought(ir::Context& ctx, const nest::Function& f, const char* name = "cuda-sm80", const schedule::Schedule* how = nullptr) {
   Brought found;
@@ -51,6 +61,7 @@ Brought brought(ir::Context& ctx, const nest::Function& f, const char* name = "c
       found.copies += s->kind == loop::StmtKind::Copy, found.waits += s->kind == loop::StmtKind::WaitCopies;
       found.cells += s->kind == loop::StmtKind::Copy && s->step == 4;
       found.stores += s->kind == loop::StmtKind::Store && s->value->type == ir::Type{DType::U32, 4};
+      found.transposed += s->kind == loop::StmtKind::LoadTransposed;
       look(s->body), look(s->orelse);
     }
   };
@@ -116,20 +127,76 @@ TEST_CASE("copies of sizes that only the run knows") {
   for (const auto& [a, b, c] : {std::array<int64_t, 3>{0, 5, 7}, {1, 1, 1}, {5, 0, 3}, {5, 4, 3}, {65, 13, 20}}) check(ctx, maker.f, {{m, a}, {k, b}, {n, c}});
 }
 
-TEST_CASE("weights in panels or as rows are copied cell by cell in f32, and put together in registers in f16") {
+TEST_CASE("weights in panels or as rows are copied cell by cell in f32, in f16 eight columns at once, where there are such, or put together in registers") {
   for (const DType t : {DType::F32, DType::F16})
     for (const bool panels : {true, false})
-      for (const int64_t depth : {32, 72, 75}) {
-        CAPTURE(depth);
-        ir::Context ctx;
-        NestMaker maker(ctx);
-        maker.matmul(maker.n(50), maker.n(depth), maker.n(70), panels, true, t);
-        const Brought b = brought(ctx, maker.f);
-        CHECK((b.copies > b.cells) == (depth != 75));
-        CHECK((b.cells > 0) == (t == DType::F32));
-        CHECK((b.stores > 0) == (t == DType::F16));
-        check(ctx, maker.f);
-      }
+      for (const int64_t depth : {32, 72, 75})
+        for (const int64_t columns : {72, 70}) {
+          CAPTURE(depth);
+          CAPTURE(columns);
+          ir::Context ctx;
+          NestMaker maker(ctx);
+          maker.matmul(maker.n(50), maker.n(depth), maker.n(columns), panels, true, t);
+          const Brought b = brought(ctx, maker.f);
+          const bool eights = t == DType::F16 && columns == 72;
+          CHECK((b.copies > b.cells) == (depth != 75 || eights));
+          CHECK((b.cells > 0) == (t == DType::F32));
+          CHECK((b.transposed > 0) == eights);
+          CHECK((b.stores > 0) == (t == DType::F16 && (!eights || depth == 75)));
+          check(ctx, maker.f);
+        }
+}
+
+TEST_CASE("rows and columns of 16 bits that lie side by side are copied so, of every tile, and transposed where warps read them") {
+  for (const DType t : {DType::F16, DType::BF16})
+    for (const int64_t rows : {32, 64, 128})
+      for (const int64_t columns : {32, 64, 128})
+        for (const int64_t depth : {40, 101}) {
+          CAPTURE(rows);
+          CAPTURE(columns);
+          CAPTURE(depth);
+          ir::Context ctx;
+          NestMaker maker(ctx);
+          columns_by_columns(maker, maker.n(rows + 24), maker.n(depth), maker.n(columns + 8), t, depth == 40);
+          schedule::Schedule how = best(ctx, maker.f);
+          how.tile.rows = rows, how.tile.columns = columns, how.block = rows == 128 && columns == 128 ? 256 : 128;
+          const Brought b = brought(ctx, maker.f, "cuda-sm80", &how);
+          CHECK(b.copies > 0);
+          CHECK(b.stores == 0);
+          CHECK(b.transposed > 0);
+          check(ctx, maker.f, {}, &how);
+        }
+}
+
+TEST_CASE("columns that lie side by side of sizes that only the run knows: eight at a time, or none are") {
+  for (const int64_t eight : {8, 4}) {
+    ir::Context ctx;
+    NestMaker maker(ctx);
+    const ir::Sym *m = ctx.declare_sym("m", 0, 10000), *k = ctx.declare_sym("k", 0, 10000), *n = ctx.declare_sym("n", 0, 10000);
+    columns_by_columns(maker, ctx.mul(ctx.sym(m), ctx.integer(8)), ctx.sym(k), ctx.mul(ctx.sym(n), ctx.integer(eight)), DType::F16);
+    const Brought b = brought(ctx, maker.f);
+    CHECK(b.transposed > 0);
+    CHECK((b.stores > 0) == (eight == 4));
+    for (const auto& [a, c, d] : {std::array<int64_t, 3>{0, 5, 1}, {1, 1, 1}, {2, 0, 3}, {5, 37, 9}}) check(ctx, maker.f, {{m, a}, {k, c}, {n, d}});
+  }
+}
+
+TEST_CASE("pixels of a picture lie side by side, where a window is one of them") {
+  for (const int64_t window : {1, 3}) {
+    ir::Context ctx;
+    NestMaker maker(ctx);
+    maker.type = DType::F32;
+    const uint32_t x = maker.array("x", DType::F16, {maker.n(64), maker.n(9), maker.n(16)}), w = maker.array("w", DType::F16, {maker.n(64), maker.n(window), maker.n(64)});
+    const uint32_t y = maker.output("y", DType::F32, {maker.n(64), maker.n(9), maker.n(16)});
+    const ir::Dim *o = maker.dim("o", maker.n(64)), *p = maker.dim("p", maker.n(9)), *q = maker.dim("q", maker.n(16)), *c = maker.dim("c", maker.n(64)), *u = maker.dim("u", maker.n(window));
+    const Expr *at = ctx.sub(ctx.add(maker.at(q), maker.at(u)), ctx.integer(window / 2)), *in = ctx.binary(Op::And, ctx.binary(Op::Le, ctx.integer(0), at), ctx.binary(Op::Lt, at, maker.n(16)));
+    const Expr* product = ctx.binary(Op::Mul, ctx.cast(DType::F32, maker.load(x, {maker.at(c), maker.at(p), at})), ctx.cast(DType::F32, maker.load(w, {maker.at(c), maker.at(u), maker.at(o)})));
+    maker.map({o, p, q}, y, {maker.at(o), maker.at(p), maker.at(q)}, maker.fold(Join::Sum, {u, c}, product, window == 1 ? nullptr : in));
+    const Brought b = brought(ctx, maker.f);
+    CHECK(b.transposed > 0);
+    CHECK((b.stores > 0) == (window == 3));  // taps of a row may lie outside
+    check(ctx, maker.f);
+  }
 }
 
 TEST_CASE("images are copied with zeros for what lies outside, a point of the window after the other") {
@@ -141,6 +208,32 @@ TEST_CASE("images are copied with zeros for what lies outside, a point of the wi
       maker.conv({.n = 4, .h = 7, .w = 6, .c = 40, .m = 36, .stride = stride, .panels = panels});
       CHECK(brought(ctx, maker.f).copies > 0);
       check(ctx, maker.f);
+    }
+}
+
+TEST_CASE("taps and channels of a window that are one depth are copied in chunks of channels, and weights as they lie") {
+  for (const DType t : {DType::F16, DType::BF16, DType::F32})
+    for (const int64_t channels : {8, 16, 24, 40, 20}) {
+      CAPTURE(channels);
+      ir::Context ctx;
+      NestMaker m(ctx);
+      const uint32_t x = m.array("x", t, {m.n(7), m.n(11), m.n(channels)}), w = m.array("w", t, {m.n(3), m.n(3), m.n(channels), m.n(40)}), y = m.output("y", DType::F32, {m.n(7), m.n(11), m.n(40)});
+      m.f.arrays[w].layout.pieces = {{0, 1, 0}, {1, 1, 0}, {3, 16, 0}, {2, 1, 0}, {3, 1, 16}};
+      const ir::Dim *p = m.dim("p", m.n(7)), *q = m.dim("q", m.n(11)), *o = m.dim("o", m.n(40)), *u = m.dim("u", m.n(3)), *v = m.dim("v", m.n(3)), *c = m.dim("c", m.n(channels));
+      const auto place = [&](const ir::Dim* of, const ir::Dim* tap) { return ctx.add(ctx.add(m.at(of), m.at(tap)), m.n(-1)); };
+      const auto within = [&](const Expr* at, int64_t extent) { return ctx.binary(Op::And, ctx.binary(Op::Le, m.n(0), at), ctx.binary(Op::Lt, at, m.n(extent))); };
+      const Expr *left = m.load(x, {place(p, u), place(q, v), m.at(c)}), *right = m.load(w, {m.at(u), m.at(v), m.at(c), m.at(o)});
+      m.map({p, q, o}, y, {m.at(p), m.at(q), m.at(o)},
+            m.fold(Join::Sum, {u, v, c}, ctx.binary(Op::Mul, ctx.cast(DType::F32, left), ctx.cast(DType::F32, right)), ctx.binary(Op::And, within(place(p, u), 7), within(place(q, v), 11))));
+      schedule::Schedule how = best(ctx, m.f);
+      how.tile.flat = true;
+      const Brought b = brought(ctx, m.f, "cuda-sm80", &how);
+      const bool is_short = t != DType::F32, chunks = !is_short || channels % 8 == 0;
+      CHECK((b.copies > 0) == (is_short || chunks));
+      CHECK(b.cells == 0);
+      CHECK((b.transposed > 0) == is_short);
+      CHECK((b.stores > 0) == (!is_short || !chunks));  // weights of f32, channels of which eight do not lie together
+      check(ctx, m.f, {}, &how);
     }
 }
 

@@ -182,6 +182,13 @@ TEST_CASE("tensor cores are for devices that have them, and products with enough
     CHECK(!schedule::is_mma(best(ctx, flat.f, name)));
     CHECK(!schedule::is_mma(best(ctx, thin.f, name)));
   }
+  // An instruction of 16 bits does so much that half of a tile may be empty.
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{16, 64}, {64, 16}, {15, 64}, {64, 15}}) {
+    NestMaker half(ctx);
+    half.matmul(half.n(rows), half.n(64), half.n(columns), true, true, DType::F16);
+    CHECK(schedule::is_mma(best(ctx, half.f, "cuda-sm80")) == (std::min(rows, columns) == 16));
+    if (std::min(rows, columns) == 16) check_mma(ctx, half.f, "f16");
+  }
 }
 
 // The largest error of a product without an epilogue, on the executor, over the largest result in f64.
@@ -283,13 +290,14 @@ TEST_CASE("the assembler keeps a tile of warps in registers, and its loop is pro
           const std::string sass = text_of(folder / "sass");
           const std::string loop = loop_of_products(sass);
           const size_t products = times(sass, "HMMA");
-          // A barrier for each piece; rows are copied by 16 bytes a lane, weights in panels cell by cell if they are f32, else they go through registers and are stored.
+          // A barrier for each piece; rows are copied by 16 bytes a lane, weights in panels cell by cell if they are f32, else as they lie, and transposed by a load of two steps of eight columns.
           const size_t chunks = static_cast<size_t>(side * 4) / how.block;
           CHECK(times(loop, "HMMA") == products);
           CHECK(times(loop, " BAR.") == 1);
-          CHECK(times(loop, "LDGSTS.E.BYPASS.128") == chunks);
+          CHECK(times(loop, "LDGSTS.E.BYPASS.128") == (t == DType::F32 ? chunks : 2 * chunks));
           CHECK(times(loop, "LDGSTS.E ") == (t == DType::F32 ? 4 * chunks : 0));
-          CHECK(times(loop, " STS.128 ") == (t == DType::F32 ? 0 : chunks));
+          CHECK(times(loop, " STS.128 ") == 0);
+          CHECK(times(loop, "LDSM.16.MT88.4") == (t == DType::F32 ? 0 : static_cast<size_t>(side / (how.block / 64) / 8)));
           // All of a piece, once: 16 rows by 8 columns and half a piece in each, three of them in f32.
           const auto warps = static_cast<size_t>(how.block / 32), want = static_cast<size_t>(side * side / 128) * 2 * (t == DType::F32 ? 3 : 1) / warps;
           CHECK(products == want);

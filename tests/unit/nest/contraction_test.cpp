@@ -51,6 +51,14 @@ TEST_CASE_FIXTURE(Products, "every dim of a product has one role") {
   CHECK(other.n == Dims{m});
 }
 
+TEST_CASE_FIXTURE(Products, "what is summed over may begin in the midst of an operand, once") {
+  const auto x = input("x", DType::F32, {k(5), k(24)}), w = input("w", DType::F32, {k(8), k(16)});
+  const auto roles = [&](const Expr* index) { return contraction_of(ctx, scope, sum({c}, load(x, {d(m), index}), load(w, {d(c), d(n)}))); };
+  CHECK(roles(ctx.add(d(c), k(16)))->k == Dims{c});
+  CHECK(roles(ctx.add(ctx.mul(d(c), k(2)), k(1)))->taps == Dims{c});
+  CHECK(roles(ctx.add(d(c), d(m)))->taps == Dims{c});
+}
+
 TEST_CASE_FIXTURE(Products, "what a condition restricts is no k") {
   const auto x = input("x", DType::F32, {k(5), k(8)}), w = input("w", DType::F32, {k(8), k(16)});
   const Expr* product = sum({c}, load(x, {d(m), d(c)}), load(w, {d(c), d(n)}), ctx.binary(Op::Le, d(c), d(m)));

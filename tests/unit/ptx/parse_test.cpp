@@ -181,6 +181,11 @@ TEST_CASE("products of a warp take as many registers as their fragments, and all
   CHECK(refusal(entry(mma + sums + ", " + sums + ", " + b + ", " + sums + ";\n")).find("other operands") != std::string::npos);
   CHECK(refusal(entry("@%p1 " + mma + sums + ", " + a + ", " + b + ", " + sums + ";\n")).find("under a predicate") != std::string::npos);
   CHECK(refusal(entry("mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32 " + sums + ", " + a + ", " + b + ", " + sums + ";\n")).find("no opcode") != std::string::npos);
+  const std::string matrices = "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 ";
+  CHECK(taken(matrices + a + ", [%rd1+16];\n"));
+  CHECK(refusal(entry(matrices + b + ", [%rd1];\n")).find("other operands") != std::string::npos);
+  CHECK(refusal(entry(matrices + sums + ", [%rd1];\n")).find("other operands") != std::string::npos);
+  CHECK(refusal(entry("@%p1 " + matrices + a + ", [%rd1];\n")).find("under a predicate") != std::string::npos);
   // Half of a warp goes another way round: it is waited for. Where it never comes, the executor says so.
   const std::string apart = "mov.u32 %r1, %tid.x;\nsetp.lt.s32 %p1, %r1, 16;\nmov.f32 %f0, 0f3F800000;\nmov.u32 %r0, 0;\n@%p1 bra $L_far;\n";
   const std::string product = "$L_mma:\n" + mma + sums + ", {%r0, %r0, %r0, %r0}, {%r0, %r0}, {%f0, %f0, %f0, %f0};\nret;\n";

@@ -231,6 +231,7 @@ class Reference {
       case loop::StmtKind::ClusterBarrier:
       case loop::StmtKind::Peer:
       case loop::StmtKind::FoldLanes:
+      case loop::StmtKind::LoadTransposed:
       case loop::StmtKind::Mma:
       case loop::StmtKind::Copy:
       case loop::StmtKind::CloseCopies:
