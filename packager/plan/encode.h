@@ -1,10 +1,10 @@
-// The one writer of plan segments: from the runtime's values (runtime/plan/plan.h) to the bytes of schema/plan.fbs.
+// The one writer of plan segments: from checked values (schema/plan/plan.h) to the bytes of schema/plan.fbs.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include "runtime/plan/plan.h"
+#include "schema/plan/plan.h"
 
 namespace mlc::plan {
 

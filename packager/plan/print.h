@@ -56,7 +56,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/plan/plan.h"
+#include "schema/plan/plan.h"
 
 namespace mlc::plan {
 

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "packager/ir/context.h"
-#include "runtime/plan/plan.h"
+#include "schema/plan/plan.h"
 
 namespace mlc::plan {
 

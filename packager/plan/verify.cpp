@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/plan/plan.h"
-#include "runtime/plan/shape_program.h"
+#include "schema/plan/plan.h"
+#include "schema/plan/shape_program.h"
 
 namespace mlc::plan {
 namespace {

@@ -9,7 +9,7 @@
 #include "packager/text/draft.h"
 #include "packager/text/sentencepiece.h"
 #include "packager/text/unicode.h"
-#include "runtime/text/encode.h"
+#include "schema/text/normalized.h"
 
 namespace mlc::text {
 namespace {
@@ -23,7 +23,7 @@ std::vector<std::byte> bytes_of(const std::vector<T>& items) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Of contents that are normalised, what they are after it: with the tokenizer as it is so far, by the runtime's steps.
+// Of contents that are normalised, what they are after it: with the tokenizer as it is so far, by the one normaliser.
 Status normalize_added(Draft& draft) {
   if (std::none_of(draft.added.begin(), draft.added.end(), [](const DraftAdded& one) { return (one.added.flags & kNormalized) != 0; })) return ok();
   MLC_ASSIGN(const std::vector<std::byte> bytes, draft.encode());

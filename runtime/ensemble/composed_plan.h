@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "runtime/ensemble/mapper.h"
-#include "runtime/plan/plan.h"
+#include "schema/plan/plan.h"
 
 namespace mlc::ensemble {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "runtime/plan/plan.h"
+#include "schema/plan/plan.h"
 
 namespace mlc::ensemble {
 

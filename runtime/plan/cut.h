@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "runtime/plan/plan.h"
+#include "schema/plan/plan.h"
 
 namespace mlc::exec {
 

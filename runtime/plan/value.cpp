@@ -8,7 +8,7 @@
 #include "base/compose.h"
 #include "runtime/memory/aligned_block.h"
 #include "runtime/memory/poison.h"
-#include "runtime/plan/plan.h"
+#include "schema/plan/plan.h"
 
 namespace mlc::exec {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/text/text.h"
-#include "runtime/text/normalize.h"
+#include "schema/text/normalize.h"
 
 namespace mlc::text {
 namespace {

@@ -1,41 +1,11 @@
 #include "runtime/text/encode.h"
 
-#include "base/text/text.h"
 #include "runtime/text/finish.h"
 #include "runtime/text/workspace.h"
+#include "schema/text/normalized.h"
 
 namespace mlc::text {
 namespace {
-
-// What one code point of a normalised text may take, in all lists together while they grow: four of code points, three of
-// pieces, tokens, symbols with their candidates, and the answer.
-constexpr uint64_t kBytesPerChar = 512;
-
-Status too_large(uint64_t memory) {
-  return Status(Code::Resource, "the text needs more memory to be tokenized than the {} bytes that it may take", memory)
-      .hint("cut the text into parts");
-}
-
-Status not_all(const Chars& chars, uint64_t memory) {
-  if (!chars.gave_up()) return too_large(memory);
-  return Status(Code::Resource, "a pattern of the tokenizer takes too many steps in this text").hint("cut the text into parts");
-}
-
-Status decode(std::string_view text, uint64_t memory, Chars& chars) {
-  const uint64_t most = memory / kBytesPerChar;
-  if (text.size() / 4 > most) return too_large(memory);
-  chars.reset(most);
-  chars.reserve(text.size());
-  uint32_t position = 0;
-  for (size_t at = 0; at < text.size(); ++position) {
-    auto c = uint32_t{static_cast<uint8_t>(text[at])};
-    const unsigned size = c < 0x80 ? 1 : decode_utf8(text, at, c);
-    if (size == 0) return Status(Code::Usage, "the text is no UTF-8: byte {} is wrong", uint64_t{at});
-    chars.add({c, position, position + 1});
-    at += size;
-  }
-  return chars.overflowed() ? too_large(memory) : ok();
-}
 
 // Cuts added tokens out of the text, normalises what stands between, cuts again.
 void normalize_pieces(const Compiled& tokenizer, uint64_t most, Workspace& w) {
@@ -73,13 +43,13 @@ Token added_token(const Compiled& tokenizer, const Chars& chars, const Piece& pi
 
 Status tokenize(const Compiled& tokenizer, std::string_view text, uint64_t memory, Workspace& w, std::vector<Token>& tokens) {
   tokens.clear();
-  MLC_RETURN_IF_ERROR(decode(text, memory, w.original));
+  MLC_RETURN_IF_ERROR(read_text(text, memory, w.original));
   if (w.original.size() == 0) return ok();
   const uint64_t most = memory / kBytesPerChar;
   normalize_pieces(tokenizer, most, w);
   w.splitter.scratch.chars.reset(most);
   if (!w.pieces.chars.overflowed()) split(tokenizer, w.pieces, w.splitter);
-  if (w.pieces.chars.overflowed()) return not_all(w.pieces.chars, memory);
+  if (w.pieces.chars.overflowed()) return overflow_of(w.pieces.chars, memory);
   tokens.reserve(w.pieces.pieces.size());
   WordTokenizer words(tokenizer, w.words);
   const Chars& chars = w.pieces.chars;
@@ -116,7 +86,7 @@ Result<std::vector<Encoding>> encode_all(const Compiled& tokenizer, std::span<co
       if (text_of && options.truncation && e.ids.size() > options.truncation->max_length)
         return Status(Code::Usage, "the length is {}, which leaves no token of a text for its parts", options.truncation->max_length);
       const uint64_t taken = encoding_bytes(e.ids.size()) + sizeof(uint32_t);
-      if (taken > each.memory) return too_large(options.memory);
+      if (taken > each.memory) return text_too_large(options.memory);
       each.memory -= taken;
       all.push_back(std::move(e));
       if (text_of) text_of->push_back(static_cast<uint32_t>(i));
@@ -139,18 +109,6 @@ Result<std::vector<Encoding>> encode_batch(const Compiled& tokenizer, std::span<
   Workspace& w = workspace_of(tokenizer);
   auto encodings = encode_all(tokenizer, texts, options, w, text_of);
   return put_back(w), std::move(encodings);
-}
-
-Result<std::string> normalized(const Compiled& tokenizer, std::string_view text, uint64_t memory) {
-  Chars chars;
-  MLC_RETURN_IF_ERROR(decode(text, memory, chars));
-  NormalizerSpace space(tokenizer);
-  space.scratch.reset(memory / kBytesPerChar);
-  normalize(tokenizer, chars, space);
-  if (chars.overflowed()) return not_all(chars, memory);
-  std::string out;
-  for (size_t i = 0; i < chars.size(); ++i) append_utf8(out, chars[i].code_point);
-  return out;
 }
 
 }  // namespace mlc::text

@@ -72,7 +72,4 @@ struct Texts {
 [[nodiscard]] Result<std::vector<Encoding>> encode_batch(const Compiled& tokenizer, std::span<const Texts> texts, const EncodeOptions& options,
                                                          std::vector<uint32_t>* text_of = nullptr);
 
-// `text` after the normaliser's steps.
-[[nodiscard]] Result<std::string> normalized(const Compiled& tokenizer, std::string_view text, uint64_t memory);
-
 }  // namespace mlc::text

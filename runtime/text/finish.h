@@ -1,8 +1,8 @@
 // The steps behind the tokens: cut, put into the template, fill up.
 #pragma once
 
-#include "runtime/text/chars.h"
 #include "runtime/text/encode.h"
+#include "schema/text/chars.h"
 
 namespace mlc::text {
 

@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "runtime/text/chars.h"
 #include "runtime/text/word_cache.h"
+#include "schema/text/chars.h"
 
 namespace mlc::text {
 

@@ -1,7 +1,7 @@
 // The steps that cut a text into words.
 #pragma once
 
-#include "runtime/text/normalize.h"
+#include "schema/text/normalize.h"
 
 namespace mlc::text {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "runtime/text/chars.h"
+#include "schema/text/chars.h"
 
 namespace mlc::text {
 

@@ -171,7 +171,8 @@ bool add_code_generation(llvm::legacy::PassManager& passes, llvm::TargetMachine&
   config->disablePass(&llvm::EarlyMachineLICMID);
   config->disablePass(&llvm::MachineLICMID);
   config->insertPass(std::unique_ptr<llvm::Pass>(llvm::createLoopStrengthReducePass())->getPassID(), new HoistAddresses);
-  config->insertPass(&llvm::PrologEpilogCodeInserterID, new CountScalableFrame);
+  // NVPTX has no pass that lays out a frame: a pass after it would be added to no pipeline, and freed by none.
+  if (!machine.getTargetTriple().isNVPTX()) config->insertPass(&llvm::PrologEpilogCodeInserterID, new CountScalableFrame);
   auto* info = new llvm::MachineModuleInfoWrapperPass(&machine);
   passes.add(config);
   passes.add(info);

@@ -30,7 +30,7 @@ def components_are_parts_of_the_tree():
         seen += [p.relative_to(part) for p in part.rglob("*") if not p.is_dir()]
     assert sorted(seen) == sorted(everything), sorted(set(seen) ^ everything)
     names = {str(p) for p in everything}
-    for name in ("bin/mlrun", "bin/mlpack", "include/mlrt/mlc.h", "include/mlrt/mlc.hpp", "include/mlrt/mlio.h", "share/man/man1/mlrun.1",
+    for name in ("bin/mlrun", "bin/mlpack", "include/mlrt/mlc.h", "include/mlrt/mlc.hpp", "include/mlrt/mlc/session.hpp", "include/mlrt/mlio.h", "share/man/man1/mlrun.1",
                  "share/man/man1/mlpack.1", "share/man/man5/mlc.5", "share/man/man5/mlc-pipeline.5", "share/man/man5/mlc-trust.5",
                  "share/bash-completion/completions/mlrun", "share/zsh/site-functions/_mlpack",
                  "share/fish/vendor_completions.d/mlrun.fish"):
@@ -80,6 +80,10 @@ def headers_are_clean_for_each_compiler():
         for source in programs:
             for more in ([], ["-fno-exceptions", "-fno-rtti"]):
                 machine.run(cpp, "-std=c++20", *WARNINGS, *more, "-fsyntax-only", include, source)
+        for part in sorted((machine.prefix / "include/mlrt/mlc").iterdir()):
+            lone.write_text(f"#include <mlrt/mlc/{part.name}>\n")
+            machine.run(cpp, "-std=c++20", *WARNINGS, "-fsyntax-only", include, "-x", "c++", lone)
+        lone.write_text("#include <mlrt/mlc.h>\n")
         old = machine.run(cpp, "-std=c++17", "-fsyntax-only", include, programs[0], code=1)
         assert "mlc.hpp needs C++20" in old.stderr, old.stderr
 

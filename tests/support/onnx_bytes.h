@@ -40,11 +40,15 @@ inline std::string tensor(std::string_view name, int type, const std::vector<int
   return s + number(2, type) + data(8, name) + std::string(fields);
 }
 inline std::string raw(std::string_view bytes) { return data(9, bytes); }
+inline std::string external_entry(std::string_view key, std::string_view value) {
+  return value.empty() ? std::string() : data(13, data(1, key) + data(2, value));
+}
 inline std::string external(std::string_view location, std::string_view offset = "", std::string_view length = "") {
-  const auto entry = [](std::string_view key, std::string_view value) {
-    return value.empty() ? std::string() : data(13, data(1, key) + data(2, value));
-  };
-  return entry("location", location) + entry("offset", offset) + entry("length", length) + number(14, 1);
+  return external_entry("location", location) + external_entry("offset", offset) + external_entry("length", length) + number(14, 1);
+}
+// Elements of a tensor of the container that keeps this model (spec/container.md, section 12).
+inline std::string external_part(std::string_view location, uint64_t axis, uint64_t from) {
+  return external_entry("location", location) + external_entry("axis", std::to_string(axis)) + external_entry("from", std::to_string(from)) + number(14, 1);
 }
 
 inline std::string attribute(std::string_view name, int type, std::string_view fields) {

@@ -370,6 +370,26 @@ def joined_weights_are_there_once_and_in_the_program(t):
     t.run("mlrun", "selftest", "kept.mlc", "--allow-unsigned")
 
 
+def parts_of_a_tensor_are_no_more_than_it(t):
+    """What a made-up file says of its program: parts side by side are taken, and lead to another program; those that overlap are refused before."""
+    def added(*parts):
+        t.run("sample_container", "parts.mlc", "parts", *parts)
+        before = (t.dir / "parts.mlc").read_bytes()
+        refused = t.run("mlpack", "add", "parts.mlc", "--target", "rv64gc", code=(4, 20))
+        assert (t.dir / "parts.mlc").read_bytes() == before and not list(t.dir.glob("*.program*")), parts
+        return refused.returncode, refused.stderr
+
+    for parts in (("0:600000",), ("0:200000", "200000:400000"), ("200000:400000", "0:200000", "200000:400000")):  # the last: one of them twice
+        code, words = added(*parts)
+        assert code == 20 and "another program" in words, (parts, code, words)
+    for parts in (("0:400000", "200001:399999"), ("0:600000", "0:1"), ("1:599999", "0:599999"), ("0:600000", "0:599999", "0:599998")):
+        code, words = added(*parts)
+        assert code == 4 and 'more parts of tensor "w" than it has' in words, (parts, code, words)
+    for part in ("0:600001", "1:600000", "600001:0", "18446744073709551615:1"):
+        code, words = added(part)
+        assert code == 4 and "a part of a tensor that is none" in words, (part, code, words)
+
+
 def files_without_a_program_say_so(t):
     path = built(t, "m.mlc", "portable", "--no-program")
     refused = t.json("mlpack", "add", path, "--target", "rv64gc", code=3)
@@ -470,5 +490,5 @@ if __name__ == "__main__":
           what_cannot_be_done_says_why, a_damaged_original_fills_nothing, new_labels_give_new_words_and_the_same_code,
           a_pipeline_is_taken_where_nothing_compiled_differs, what_cannot_be_relabelled_says_why, a_thinned_file_is_relabelled_and_filled, a_rich_manifest_stays_what_it_is,
           thin_then_add_gives_the_code_of_the_build, code_of_a_target_does_not_depend_on_the_others, add_takes_the_model_of_the_file_only, upgrade_writes_the_form_of_this_version_and_keeps_segments, a_file_that_gives_wrong_answers_is_not_upgraded,
-          add_compiles_the_program_that_the_file_keeps, joined_weights_are_there_once_and_in_the_program, files_without_a_program_say_so,
+          add_compiles_the_program_that_the_file_keeps, joined_weights_are_there_once_and_in_the_program, parts_of_a_tensor_are_no_more_than_it, files_without_a_program_say_so,
           any_sequence_of_changes_leaves_a_file_that_verifies_and_answers_equally])

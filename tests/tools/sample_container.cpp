@@ -1,15 +1,16 @@
-// sample_container OUT [VERSION | rich | tensors N [LETTER] | large MIB TARGETS | foreign | VERSION OPERATORS [PIPELINE]]: writes a small, unsigned, valid container for tests of the tools. What runs is of no
+// sample_container OUT [VERSION | rich | tensors N [LETTER] | large MIB TARGETS | foreign | parts FROM:LENGTH... | VERSION OPERATORS [PIPELINE]]: writes a small, unsigned, valid container for tests of the tools. What runs is of no
 // interest here: plans and modules are opaque bytes. The weights have three leaves. A rich one has everything that a manifest
 // can say, and the interface of a model with caches: forty inputs, extents that are computed. OPERATORS: how many versions of one
 // operator it holds; PIPELINE: bytes of its pipeline.json, which are spaces. N: how many tensors without elements it has, whose long names begin
 // with LETTER, x to z. MIB: how large the weights are, TARGETS: how many native variants there are, one to three. A foreign
-// one has a variant of a megabyte that no machine can run.
+// one has a variant of a megabyte that no machine can run. One of parts keeps a program whose constants are these parts of its one tensor of 600,000 floats.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
 #include "packager/container/builder.h"
 #include "schema/features.h"
+#include "tests/support/onnx_bytes.h"
 
 using namespace mlc;
 using namespace mlc::format;
@@ -91,6 +92,10 @@ void make_rich(container::ContainerBuilder& builder, Method& method) {
   add_results_of_the_run(method);
 }
 
+struct Part {
+  uint64_t from = 0, length = 0;
+};
+
 struct Wanted {
   uint64_t version = 7;
   bool rich = false;
@@ -101,7 +106,27 @@ struct Wanted {
   uint64_t weight_rows = 600'000;  // 2.4 MB
   uint32_t targets = 1;
   bool foreign = false;
+  std::vector<Part> parts;
 };
+
+// A program, as the file would keep it: outputs that are parts of its tensor.
+void add_program(container::ContainerBuilder& builder, const Digest& tensor, const std::vector<Part>& parts) {
+  namespace onnx = test::onnx_bytes;
+  onnx::GraphParts graph;
+  for (const Part& part : parts) {
+    const std::string number = std::to_string(graph.nodes.size()), constant = "w" + number, output = "y" + number;
+    graph.initializers.push_back(onnx::tensor(constant, onnx::kFloat, {static_cast<int64_t>(part.length)}, onnx::external_part("sha256:" + to_hex(tensor), 0, part.from)));
+    graph.nodes.push_back(onnx::node("Identity", {constant}, {output}));
+    graph.outputs.push_back(onnx::value_info(output, onnx::kFloat, {static_cast<int64_t>(part.length)}));
+  }
+  const std::string_view options = "{}";
+  std::string bytes = "MLCPROG1";
+  for (unsigned k = 0; k < 4; ++k) bytes += static_cast<char>(options.size() >> 8 * k);
+  bytes += std::string(options) + onnx::model_file(onnx::graph(graph));
+  const auto view = std::as_bytes(std::span(bytes));
+  const uint32_t segment = builder.add_segment("program", SegmentKind::PortableIr, /*droppable=*/true, std::vector<std::byte>(view.begin(), view.end()));
+  builder.manifest.portable = PortableIr{PortableLevel::Model, 1, segment};
+}
 
 // Nothing of a file, much of a manifest.
 Status add_empty_tensors(container::ContainerBuilder& builder, uint32_t count, const std::string& names) {
@@ -138,7 +163,7 @@ void add_native(container::ContainerBuilder& builder, const Variant& portable, c
 }
 
 Status write_sample(const std::string& path, const Wanted& wanted) {
-  const auto& [version, rich, operators, pipeline, tensors, tensor_names, rows, targets, foreign] = wanted;
+  const auto& [version, rich, operators, pipeline, tensors, tensor_names, rows, targets, foreign, parts] = wanted;
   container::ContainerBuilder builder;
   builder.manifest.model.id = "acme/sample";
   builder.manifest.model.version = version;
@@ -157,11 +182,12 @@ Status write_sample(const std::string& path, const Wanted& wanted) {
   const uint32_t weights = builder.add_segment("weights", SegmentKind::Weights);
   auto content = pattern(rows * 4, 1);
   const std::vector<uint64_t> shape{rows};
-  MLC_ASSIGN(const uint32_t tensor,
-             builder.add_tensor("w", DType::F32, shape, tensor_digest(DType::F32, shape, content)));
+  const Digest digest = tensor_digest(DType::F32, shape, content);
+  MLC_ASSIGN(const uint32_t tensor, builder.add_tensor("w", DType::F32, shape, digest));
   const uint32_t layout = builder.layout("dense");
   MLC_RETURN_IF_ERROR(builder.add_copy(tensor, layout, weights, std::move(content)));
   MLC_RETURN_IF_ERROR(add_empty_tensors(builder, tensors, tensor_names));
+  if (!parts.empty()) add_program(builder, digest, parts);
 
   Variant portable;
   portable.name = "portable";
@@ -202,16 +228,22 @@ Status write_sample(const std::string& path, const Wanted& wanted) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2 || argc > 5) {
-    std::fprintf(stderr, "usage: sample_container OUT [VERSION | rich | tensors N [LETTER] | large MIB TARGETS | foreign | VERSION OPERATORS [PIPELINE]]\n");
+  const std::string_view what = argc > 2 ? argv[2] : "";
+  if (argc < 2 || (argc > 5 && what != "parts")) {
+    std::fprintf(stderr, "usage: sample_container OUT [VERSION | rich | tensors N [LETTER] | large MIB TARGETS | foreign | parts FROM:LENGTH... | VERSION OPERATORS [PIPELINE]]\n");
     return 2;
   }
   const auto number = [&](int k) { return argc > k ? std::strtoull(argv[k], nullptr, 10) : 0; };
-  const std::string_view what = argc > 2 ? argv[2] : "";
   Wanted wanted;
   if (what == "rich") wanted.rich = true;
   else if (what == "tensors") wanted.tensors = static_cast<uint32_t>(number(3)), wanted.tensor_names = argc > 4 ? argv[4] : "x";
   else if (what == "foreign") wanted.foreign = true;
+  else if (what == "parts")
+    for (int k = 3; k < argc; ++k) {
+      char* colon = nullptr;
+      const uint64_t from = std::strtoull(argv[k], &colon, 10);
+      wanted.parts.push_back({from, *colon ? std::strtoull(colon + 1, nullptr, 10) : 0});
+    }
   else if (what == "large") wanted.weight_rows = number(3) << 18, wanted.targets = static_cast<uint32_t>(number(4));
   else if (argc > 2) wanted.version = number(2), wanted.operators = static_cast<uint32_t>(number(3)), wanted.pipeline = static_cast<size_t>(number(4));
   const Status status = write_sample(argv[1], wanted);

@@ -11,9 +11,9 @@
 
 #include "base/status.h"
 #include "runtime/match/matcher.h"
-#include "runtime/plan/plan.h"
 #include "schema/format.h"
 #include "schema/manifest.h"
+#include "schema/plan/plan.h"
 
 namespace mlc::api {
 

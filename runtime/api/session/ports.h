@@ -6,8 +6,8 @@
 
 #include "base/status.h"
 #include "runtime/plan/execute/executor.h"
-#include "runtime/plan/plan.h"
 #include "schema/manifest.h"
+#include "schema/plan/plan.h"
 
 namespace mlc::api {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "runtime/plan/shape_program.h"
+#include "schema/plan/shape_program.h"
 
 namespace mlc::ensemble {
 namespace {

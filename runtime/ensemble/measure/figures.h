@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "runtime/ensemble/mapper.h"
-#include "runtime/plan/plan.h"
+#include "schema/plan/plan.h"
 
 namespace mlc::ensemble {
 

@@ -10,7 +10,7 @@
 #include "runtime/plan/device/device_states.h"
 #include "runtime/plan/device/substitute.h"
 #include "runtime/plan/execute/segment_runner.h"
-#include "runtime/plan/plan.h"
+#include "schema/plan/plan.h"
 
 namespace mlc::exec {
 

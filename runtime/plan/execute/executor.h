@@ -27,8 +27,8 @@
 #include "runtime/loader.h"
 #include "runtime/memory/aligned_block.h"
 #include "runtime/plan/execute/session_memory.h"
-#include "runtime/plan/plan.h"
 #include "runtime/threads/team.h"
+#include "schema/plan/plan.h"
 
 namespace mlc::device {
 struct Range;

@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "runtime/plan/execute/binding.h"
 #include "runtime/plan/execute/segment_runner.h"
-#include "runtime/plan/shape_program.h"
+#include "schema/plan/shape_program.h"
 
 namespace mlc::exec {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "packager/plan/encode.h"
 #include "packager/plan/symbols.h"
-#include "runtime/plan/shape_program.h"
+#include "schema/plan/shape_program.h"
 
 using namespace mlc;
 using ir::Context;

@@ -3,7 +3,7 @@
 #include <functional>
 #include <random>
 
-#include "runtime/plan/plan.h"
+#include "schema/plan/plan.h"
 #include "tests/support/containers/plan_maker.h"
 
 using namespace mlc;

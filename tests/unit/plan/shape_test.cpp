@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "runtime/plan/shape_program.h"
+#include "schema/plan/shape_program.h"
 #include "tests/support/containers/plan_maker.h"
 
 using namespace mlc;

@@ -2,6 +2,7 @@
 
 #include "packager/text/compile_tokenizer.h"
 #include "runtime/text/encode.h"
+#include "schema/text/normalized.h"
 #include "tests/support/tokenizer_json.h"
 
 using namespace mlc;

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "runtime/plan/decode/decode_function.h"
+#include "schema/plan/decode_function.h"
 
 namespace mlc::exec {
 

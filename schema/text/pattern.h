@@ -1,7 +1,7 @@
 // Matches of a pattern in a text, one after the other.
 #pragma once
 
-#include "runtime/text/chars.h"
+#include "schema/text/chars.h"
 
 namespace mlc::text {
 

@@ -1,4 +1,4 @@
-#include "runtime/text/normalize.h"
+#include "schema/text/normalize.h"
 
 #include <algorithm>
 

@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "runtime/text/chars.h"
-#include "runtime/text/pattern.h"
+#include "schema/text/chars.h"
+#include "schema/text/pattern.h"
 
 namespace mlc::text {
 

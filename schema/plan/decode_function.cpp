@@ -1,4 +1,4 @@
-#include "runtime/plan/decode/decode_function.h"
+#include "schema/plan/decode_function.h"
 
 #include <unordered_set>
 #include <utility>

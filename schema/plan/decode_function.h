@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/compose.h"
-#include "runtime/plan/decode/plan_budget.h"
-#include "runtime/plan/plan.h"
 #include "schema/format.h"
 #include "schema/generated/plan_generated.h"
+#include "schema/plan/plan.h"
+#include "schema/plan/plan_budget.h"
 #include "schema/validate/validate.h"
 
 namespace mlc::exec {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "runtime/plan/decode/decode_function.h"
+#include "schema/plan/decode_function.h"
 
 namespace mlc::exec {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/plan/plan.h"
+#include "schema/plan/plan.h"
 
 namespace mlc::exec {
 

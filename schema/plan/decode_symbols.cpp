@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/plan/decode/decode_function.h"
+#include "schema/plan/decode_function.h"
 
 namespace mlc::exec {
 

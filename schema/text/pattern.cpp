@@ -1,4 +1,4 @@
-#include "runtime/text/pattern.h"
+#include "schema/text/pattern.h"
 
 #include <algorithm>
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/plan/decode/decode_function.h"
 #include "schema/generated/plan_fields_generated.h"
 #include "schema/module_abi.h"
+#include "schema/plan/decode_function.h"
 
 namespace mlc::exec {
 

@@ -1,4 +1,4 @@
-#include "runtime/plan/shape_program.h"
+#include "schema/plan/shape_program.h"
 
 #include <algorithm>
 #include <bit>

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/compose.h"
-#include "runtime/plan/plan.h"
+#include "schema/plan/plan.h"
 
 namespace mlc::exec {
 namespace {
