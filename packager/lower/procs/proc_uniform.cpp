@@ -25,12 +25,18 @@ DType unsigned_like(DType t) {
   }
 }
 
-// Levels of a tree, each of which fetches and joins.
-double fold_operations(unsigned lanes) { return 2 * std::bit_width(lanes - 1); }
+// Levels of a tree, each of which fetches and joins words of four bytes.
+double fold_operations(unsigned lanes, DType t) { return 2.0 * std::bit_width(lanes - 1) * std::max(1U, bytes_of(t) / 4); }
+double fold_operations(unsigned lanes, const std::vector<const Expr*>& vars) {
+  double sum = 0;
+  for (const Expr* v : vars) sum += fold_operations(lanes, v->type.dtype);
+  return sum;
+}
 
+// Of a While one: what it takes beside its loops is certain, how many of its turns come to them is not.
 double typical_turns(const Stmt& s) {
-  if (s.kind == StmtKind::If) return 1;
-  const bool known = s.kind == StmtKind::For && ir::is_extent(s.begin) && ir::is_extent(s.end);
+  if (s.kind != StmtKind::For) return 1;
+  const bool known = ir::is_extent(s.begin) && ir::is_extent(s.end);
   return known ? std::max(0.0, estimate(s.end) - estimate(s.begin)) : static_cast<double>(ir::Guess::Any);
 }
 
@@ -141,24 +147,24 @@ void UniformWalk::test(const std::vector<loop::StmtPtr>& stmts, const Expr* foun
 }
 
 // As many iterations at once as there are lanes. One whose conditions cannot be told without a fault is taken to do something: in its turn there is
-// one or not.
+// one or not. Where what does something is so near that the search spares little, more of its neighbours are made before the next search.
 void UniformWalk::searched(const Stmt& s) {
   const ProcAccess::Loop bounds = access_.loop_of(s);
   const Expr* begin = bounds.d ? ctx_.integer(0) : value(bounds.begin);
   const Expr* end = bounds.d ? value(bounds.d->extent) : value(bounds.end);
+  const Expr *most = ctx_.integer(lanes_), *one = ctx_.integer(1);
   const auto at = [&](const Expr* place, const std::function<void()>& body) {
     s_.scoped([&] {
       if (bounds.d) s_.bind(bounds.d, place);
       access_.within(s, bounds, bounds.d ? nullptr : place, body);
     });
   };
-  const Expr* turns = b_.let(ctx_.max(ctx_.sub(end, begin), ctx_.integer(1)));
-  const Expr* next = b_.local(begin);
-  // Whether the iteration at `place` does anything.
-  const auto tested = [&](const Expr* place) {
+  const Expr *next = b_.local(begin), *neighbours = b_.local(one);
+  b_.with_while(ctx_.binary(Op::Lt, next, end), b_.let(ctx_.max(ctx_.sub(end, begin), one)), [&] {
     const Expr* found = b_.local(ctx_.boolean(false));
-    b_.with_if(ctx_.binary(Op::Lt, place, end), [&] {
-      at(place, [&] { test(s.body, found); });
+    const Expr* mine = b_.let(ctx_.add(next, lane_));
+    b_.with_if(ctx_.binary(Op::Lt, mine, end), [&] {
+      at(mine, [&] { test(s.body, found); });
       pass_by_faults(b_.block(), [&](loop::StmtPtr fault) {
         fault->kind = StmtKind::Assign;
         fault->var = found;
@@ -168,19 +174,12 @@ void UniformWalk::searched(const Stmt& s) {
         return fault;
       });
     });
-    return found;
-  };
-  b_.with_while(ctx_.binary(Op::Lt, next, end), turns, [&] {
-    const Expr* found = tested(b_.let(ctx_.add(next, lane_)));
-    const Expr *all = ctx_.integer(lanes_, DType::I32), *own = ctx_.cast(DType::I32, lane_);
-    const Expr* first = b_.fold_lanes(Op::Min, ctx_.select(found, own, all));
-    b_.assign(next, ctx_.add(next, ctx_.cast(DType::I64, first)));
-    const Expr* more = b_.local(ctx_.binary(Op::Lt, first, all));
-    b_.with_while(more, turns, [&] {  // neighbours often do something alike
-      at(b_.let(next), [&] { block(s.body); });
-      b_.assign(next, ctx_.add(next, ctx_.integer(1)));
-      b_.assign(more, tested(b_.let(next)));
-    });
+    const Expr* own = ctx_.select(found, ctx_.cast(DType::I32, lane_), ctx_.integer(lanes_, DType::I32));
+    const Expr* first = b_.let(ctx_.cast(DType::I64, b_.fold_lanes(Op::Min, own)));
+    b_.assign(neighbours, ctx_.select(ctx_.binary(Op::Le, first, neighbours), ctx_.min(ctx_.add(neighbours, neighbours), most), one));
+    const Expr* from = b_.let(ctx_.min(ctx_.add(next, first), end));
+    b_.assign(next, ctx_.select(ctx_.binary(Op::Lt, first, most), ctx_.min(ctx_.add(from, neighbours), end), from));
+    b_.with_for(from, next, 1, [&](const Expr* place) { at(place, [&] { block(s.body); }); });
   });
 }
 
@@ -222,21 +221,24 @@ const Expr* UniformWalk::of_first(const Expr* value) {
 }
 
 double UniformWalk::spared_by(const Stmt& s, const nest::Independent* facts, unsigned lanes, const LanePlan& plan) {
-  const double one = fold_operations(lanes);
-  if (facts) return plan.operations(s) * (1 - 1.0 / lanes) - one * static_cast<double>(facts->joined.size() + 1);
+  const double one = fold_operations(lanes, DType::I32);
+  if (facts) {
+    std::vector<const Expr*> joined;
+    for (const nest::Independent::Joined& j : facts->joined) joined.push_back(j.local);
+    return plan.operations(s) * (1 - 1.0 / lanes) - one - fold_operations(lanes, joined);
+  }
   const double turns = typical_turns(s), searches = std::ceil(turns / lanes);
   return (turns - searches) * plan.operations_of_conditions(s.body) - one * searches;
 }
 
 double UniformWalk::spared(const nest::Uniform& facts, const std::vector<loop::StmtPtr>& stmts, unsigned lanes, const LanePlan& plan) {
-  const double one = fold_operations(lanes);
   double sum = 0;
   for (const loop::StmtPtr& s : stmts) switch (way_of(facts, *s)) {
     case Way::Shared: sum += spared_by(*s, &facts.shared.at(s.get()), lanes, plan); break;
     case Way::Searched: sum += spared_by(*s, nullptr, lanes, plan) + spared(facts, s->body, lanes, plan); break;
     case Way::Alike: break;
-    case Way::Defined: sum -= one; break;
-    case Way::First: sum -= one * static_cast<double>(nest::assigned_by(*s).size()); break;
+    case Way::Defined: sum -= fold_operations(lanes, s->var->type.dtype); break;
+    case Way::First: sum -= fold_operations(lanes, nest::assigned_by(*s)); break;
     case Way::Walked: sum += typical_turns(*s) * (spared(facts, s->body, lanes, plan) + spared(facts, s->orelse, lanes, plan));
   }
   return sum;
