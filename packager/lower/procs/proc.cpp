@@ -315,6 +315,17 @@ class ProcLowering {
     access_.within(s, bounds, nullptr, [&] { s_.with_for(bounds.d, begin, end, 1, body); });
   }
 
+  // What becomes of a local under the name that it has among lanes. What is joined to a Bool is computed whatever that is, if it cannot fault:
+  // loads of several turns are then under way at once.
+  const Expr* joined(const Stmt& s, const Expr* name) {
+    const Expr* e = s.value;
+    if ((e->op != Op::Or && e->op != Op::And) || (e->args[0] == s.var) == (e->args[1] == s.var)) return value(e);
+    const Expr* more = access_.flat(e->args[e->args[0] == s.var ? 1 : 0]);
+    bool faults = false;
+    ir::walk(more, [&](const Expr* x) { faults |= x->op == Op::Load && x->access == ir::Access::Checked; });
+    return faults ? value(e) : ctx_.binary(e->op, name, k_.b.let(flat_value(more)));
+  }
+
   void stmt(const Stmt& s, int depth) {
     switch (s.kind) {
       case StmtKind::For: return loop(s, depth);
@@ -337,8 +348,8 @@ class ProcLowering {
       case StmtKind::Let:
       case StmtKind::Local:
       case StmtKind::Assign: {
-        const Expr* v = value(s.value);
         const Expr* name = s.kind == StmtKind::Assign ? flat_value(s.var) : s.var;
+        const Expr* v = name == s.var ? value(s.value) : joined(s, name);
         Stmt& out = k_.b.append(s.kind);
         out.var = name;
         out.value = v;

@@ -105,6 +105,24 @@ void UniformWalk::walked(const Stmt& s) {
   b_.with_for_var(s.var, begin, end, s.step, [&] { access_.within(s, bounds, s.var, [&] { inside(s.body); }); });
 }
 
+// Few turns that all lanes make are written out, so that they wait for memory once.
+void UniformWalk::in_turns(const ir::Dim* d, const std::function<void()>& body) {
+  constexpr int64_t kWrittenOut = 4;
+  const int64_t turns = d->extent->is_const() && d->extent->i % lanes_ == 0 ? d->extent->i / lanes_ : 0;
+  if (turns < 1 || turns > kWrittenOut) return s_.with_for(d, lane_, d->extent, lanes_, body);
+  Stmt& out = b_.append(StmtKind::For);
+  out.for_kind = loop::ForKind::Unroll;
+  out.var = ctx_.fresh_var({DType::I64, 1});
+  out.begin = ctx_.integer(0);
+  out.end = ctx_.integer(turns);
+  b_.within(out.body, [&] {
+    s_.scoped([&] {
+      s_.bind(d, ctx_.add(lane_, ctx_.mul(ctx_.integer(lanes_), out.var)));
+      body();
+    });
+  });
+}
+
 // Neighbouring lanes have neighbouring iterations.
 void UniformWalk::shared(const Stmt& s) {
   const bool meets = facts_.touches_stored(s);
@@ -119,7 +137,7 @@ void UniformWalk::shared(const Stmt& s) {
     const auto body = [&] {
       for (const loop::StmtPtr& inner : s.body) plain_(*inner);
     };
-    if (bounds.d) return access_.within(s, bounds, nullptr, [&] { s_.with_for(bounds.d, lane_, bounds.d->extent, lanes_, body); });
+    if (bounds.d) return access_.within(s, bounds, nullptr, [&] { in_turns(bounds.d, body); });
     b_.with_for_var(s.var, ctx_.add(begin, lane_), end, lanes_, [&] { access_.within(s, bounds, s.var, [&] { s_.scoped(body); }); });
   });
   for (size_t k = 0; k < joined.size(); ++k) {

@@ -37,6 +37,7 @@ class UniformWalk {
   void walk(const loop::Stmt& s);
   void walked(const loop::Stmt& s);
   void shared(const loop::Stmt& s);
+  void in_turns(const ir::Dim* d, const std::function<void()>& body);
   void searched(const loop::Stmt& s);
   void test(const std::vector<loop::StmtPtr>& stmts, const ir::Expr* found);
   void defined(const loop::Stmt& s);

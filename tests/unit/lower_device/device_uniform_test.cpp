@@ -185,6 +185,15 @@ TEST_CASE("iterations that do nothing are passed over by all lanes together") {
   CHECK(all.counts.instructions > 640 * 10);
 }
 
+TEST_CASE("lanes load all that they join, without waiting for what was found before") {
+  const std::string looks = "for #10 in 0 to 10 step 1 {\nfor #11 in 0 to 64 step 1 {\n#2 = #2 or -1000000:i32 < %0[d, #10 * 64 + #11]\n}\n}\n";
+  const Executed all = executed(looks);
+  CHECK(all.interpreted == 0);
+  CHECK(all.emitted == 0);
+  CHECK(all.counts.global_loads == 640);
+  CHECK(all.counts.instructions < executed("for #10 in 0 to 640 step 1 {\n#3 = #3 + cast<i64>(%0[d, #10])\n}\n").counts.instructions * 2);
+}
+
 TEST_CASE("a fault ends what stands beside it, of one lane or of all") {
   const std::string beyond = pushes("-1000000:i32 < %0[d, #10]", "store %16777216[#0 + 3] = 1:i32\n");
   const std::string unended = pushes("1:i32 < %0[d, #10]", "local #11: i64 = 0\nwhile 0 <= #11 within 5 {\n#11 = #11 + 1\nstore %16777217[#11] = #11\n}\n");
