@@ -122,6 +122,15 @@ double LanePlan::cost(const std::vector<loop::StmtPtr>& block, const Lanes* in) 
   return sum;
 }
 
+double LanePlan::operations_of_conditions(const std::vector<loop::StmtPtr>& block) const {
+  double sum = 0;
+  for (const loop::StmtPtr& s : block) {
+    if (s->kind == StmtKind::Let) sum += cost(s->value, nullptr);
+    if (s->kind == StmtKind::If) sum += cost(s->cond, nullptr);
+  }
+  return sum;
+}
+
 // Lanes for the widest type among what varies; copies of the vector while few sums are under way.
 bool LanePlan::fit(const Stmt& s, InLanes& how) const {
   unsigned bytes = 1;

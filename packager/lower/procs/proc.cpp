@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "packager/lower/procs/proc_lanes.h"
+#include "packager/lower/procs/proc_uniform.h"
 #include "packager/lower/procs/proc_unroll.h"
 #include "packager/lower/walk/templates.h"
 #include "packager/nest/facts/contraction.h"
@@ -29,6 +30,7 @@ class ProcLowering {
     schedule_.block = job.target.block_lanes;
     if (shares) find_phases();
     if (schedule_.block > 0 && phases_) schedule_.block = lanes_of_instance(job.target);
+    if (schedule_.block > 0 && shares && !phases_) find_uniform();
     if (schedule_.block == 0 && !phases_) unrolled_ = unrolled_loops(p, [&](const Stmt& s) { return plan_.of(s) != nullptr; });
   }
 
@@ -36,7 +38,7 @@ class ProcLowering {
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : p_.dims) extents.push_back(d->extent);
     using Locals = ProcAccess::Locals;
-    access_.place_locals(ctx_.product(extents), phases_ ? Locals::Instance : schedule_.block > 0 ? Locals::Interleaved : Locals::Worker);
+    access_.place_locals(ctx_.product(extents), phases_ || uniform_ ? Locals::Instance : schedule_.block > 0 ? Locals::Interleaved : Locals::Worker);
     k_.kernel.locals = std::move(access_.scratch);
     const size_t fixed = access_.params.list.size();
     const auto instance_at = [&](const std::vector<const Expr*>& at, const std::function<void()>& body) {
@@ -49,8 +51,8 @@ class ProcLowering {
       });
     };
     const auto all = [&] { block(p_.body, 0); };
-    const auto in_lanes = [&](const std::vector<const Expr*>& at, const Expr* lane) { instance_at(at, [&] { all_turns(lane); }); };
-    if (schedule_.block && phases_) k_.over_blocks(extents, schedule_.block, in_lanes);
+    const auto in_lanes = [&](const std::vector<const Expr*>& at, const Expr* lane) { instance_at(at, [&] { phases_ ? all_turns(lane) : alike(lane); }); };
+    if (schedule_.block && (phases_ || uniform_)) k_.over_blocks(extents, schedule_.block, in_lanes);
     else if (schedule_.block) k_.over_lanes(extents, schedule_.block, [&](const std::vector<const Expr*>& at) { instance_at(at, all); });
     else if (!phases_) k_.over_tiles(extents, {}, [&](const std::vector<const Expr*>& at, const std::vector<Range>&) { instance_at(at, all); });
     else k_.over_turns(extents, number_of_turns(), parts_, [&](const std::vector<const Expr*>& at, const Range& of_turns, const Range& of_parts) {
@@ -62,6 +64,7 @@ class ProcLowering {
     k_.kernel.schedule = schedule::print(schedule_);
     k_.kernel.params = std::move(access_.params.list);
     MLC_RETURN_IF_ERROR(s_.status());
+    if (uniform_) pass_by_faults(k_.kernel.body, [](loop::StmtPtr fault) { return fault; });
     if (lane_ && may_fault(k_.kernel.body)) return Status(Code::Unsupported, "lanes that wait for each other cannot stop");
     MLC_ASSIGN(loop::Kernel kernel, k_.finish(k_.takes(job_.operation_ns(), extents, operations(p_.body))));
     MLC_RETURN_IF_ERROR(fits(kernel));
@@ -88,6 +91,7 @@ class ProcLowering {
   // a device, where instances alone would fill few of these.
   void find_phases() {
     auto found = nest::phases_of(ctx_, p_);
+    is_recurrence_ = found.has_value();
     if (!found || !access_.room_for(static_cast<unsigned>(found->shared.size()) + 1)) return;
     const double turns = std::max(1.0, estimate(found->carried->end) - estimate(found->carried->begin));
     double instances = 1;
@@ -111,6 +115,28 @@ class ProcLowering {
       parts_ = parts_ ? ctx_.min(parts_, parts) : parts;
     }
     phases_ = std::move(found);
+  }
+
+  // Few instances that have loops to share: a block for each, of as many lanes as fold together by instructions alone, which no Vulkan promises
+  // of a number of lanes. They are few as long as all blocks run at once: then none waits for another one, and each is done sooner. Recurrences
+  // have their own way, or have too many instances for it.
+  void find_uniform() {
+    const targets::DeviceRow& machine = job_.device();
+    if (job_.target.llvm_cpu.empty() || is_recurrence_) return;
+    const auto lanes = static_cast<unsigned>(machine.warp_lanes);
+    double instances = 1;
+    for (const ir::Dim* d : p_.dims) instances *= estimate(d->extent);
+    if (instances > machine.multiprocessors * machine.warps) return;
+    nest::Uniform found = nest::uniform_of(ctx_, p_, [&](const Stmt& loop, const nest::Independent* facts) {
+      return UniformWalk::spared_by(loop, facts, lanes, plan_) > 0;
+    });
+    if (UniformWalk::spared(found, p_.body, lanes, plan_) <= 0) return;
+    uniform_ = std::move(found);
+    schedule_.block = lanes;
+  }
+
+  void alike(const Expr* lane) {
+    UniformWalk(s_, k_.b, access_, *uniform_, schedule_.block, [&](const Stmt& s) { stmt(s, 1); }).run(p_.body, lane);
   }
 
   const Expr* number_of_turns() {
@@ -289,6 +315,17 @@ class ProcLowering {
     access_.within(s, bounds, nullptr, [&] { s_.with_for(bounds.d, begin, end, 1, body); });
   }
 
+  // What becomes of a local under the name that it has among lanes. What is joined to a Bool is computed whatever that is, if it cannot fault:
+  // loads of several turns are then under way at once.
+  const Expr* joined(const Stmt& s, const Expr* name) {
+    const Expr* e = s.value;
+    if ((e->op != Op::Or && e->op != Op::And) || (e->args[0] == s.var) == (e->args[1] == s.var)) return value(e);
+    const Expr* more = access_.flat(e->args[e->args[0] == s.var ? 1 : 0]);
+    bool faults = false;
+    ir::walk(more, [&](const Expr* x) { faults |= x->op == Op::Load && x->access == ir::Access::Checked; });
+    return faults ? value(e) : ctx_.binary(e->op, name, k_.b.let(flat_value(more)));
+  }
+
   void stmt(const Stmt& s, int depth) {
     switch (s.kind) {
       case StmtKind::For: return loop(s, depth);
@@ -311,9 +348,10 @@ class ProcLowering {
       case StmtKind::Let:
       case StmtKind::Local:
       case StmtKind::Assign: {
-        const Expr* v = value(s.value);
+        const Expr* name = s.kind == StmtKind::Assign ? flat_value(s.var) : s.var;
+        const Expr* v = name == s.var ? value(s.value) : joined(s, name);
         Stmt& out = k_.b.append(s.kind);
-        out.var = s.var;
+        out.var = name;
         out.value = v;
         return;
       }
@@ -344,6 +382,8 @@ class ProcLowering {
   ProcAccess access_;
   LanePlan plan_;
   std::optional<nest::Phases> phases_;  // none: a worker has all of an instance
+  bool is_recurrence_ = false;
+  std::optional<nest::Uniform> uniform_;  // devices: the lanes of a block have an instance, which is no recurrence
   std::unordered_map<const Stmt*, SharedPart> shared_;
   const Expr* parts_ = nullptr;         // most workers of an instance
   const Expr* lane_ = nullptr;          // devices: of the block that has the instance

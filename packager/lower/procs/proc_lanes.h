@@ -27,6 +27,7 @@ class LanePlan {
   LanePlan(const Job& job, const ProcAccess& access, const nest::Proc& p);
   const InLanes* of(const loop::Stmt& loop) const;
   double operations(const loop::Stmt& loop) const { return costs_.at(&loop); }  // that it takes, roughly
+  double operations_of_conditions(const std::vector<loop::StmtPtr>& block) const;  // and of names beside them
 
  private:
   struct Lanes;  // of the loop that is looked at

@@ -27,7 +27,7 @@ std::optional<ir::Join> join_of(Op op) {
 
 class Analysis {
  public:
-  Analysis(ir::Context& ctx, const Stmt& loop) : ctx_(ctx), loop_(loop) {}
+  Analysis(ir::Context& ctx, const Stmt& loop, bool gathers) : ctx_(ctx), loop_(loop), gathers_(gathers) {}
 
   std::optional<Independent> run() {
     if (loop_.kind != StmtKind::For || loop_.step != 1) return std::nullopt;
@@ -35,14 +35,14 @@ class Analysis {
     block(loop_.body, false);
     for (const Independent::Joined& j : result_.joined) joins_only(j.local);
     for (const auto& [array, accesses] : accesses_)
-      if (accesses.stored) ok_ &= apart(accesses);
+      if (accesses.stored) ok_ &= !accesses.gathered && apart(accesses);
     if (!ok_) return std::nullopt;
     return std::move(result_);
   }
 
  private:
   struct Accesses {
-    bool stored = false;
+    bool stored = false, gathered = false;
     std::vector<std::vector<const Expr*>> index;
   };
 
@@ -59,10 +59,11 @@ class Analysis {
     });
   }
   void access(uint32_t array, std::vector<const Expr*> index, bool store) {
-    for (const Expr* i : index)
-      ir::walk(i, [&](const Expr* x) { ok_ &= !result_.varying.contains(x); });
     Accesses& a = accesses_[array];
     a.stored |= store;
+    for (const Expr* i : index)
+      ir::walk(i, [&](const Expr* x) { a.gathered |= result_.varying.contains(x); });
+    ok_ &= !a.gathered || (gathers_ && !a.stored);
     a.index.push_back(std::move(index));
   }
 
@@ -163,6 +164,7 @@ class Analysis {
 
   ir::Context& ctx_;
   const Stmt& loop_;
+  const bool gathers_;
   Independent result_;
   bool ok_ = true;
   std::unordered_set<const Expr*> defined_;                     // variables of the loop and its body
@@ -182,6 +184,6 @@ bool Independent::joins(const Expr* local) const {
   return std::any_of(joined.begin(), joined.end(), [&](const Joined& j) { return j.local == local; });
 }
 
-std::optional<Independent> independent(ir::Context& ctx, const Stmt& loop) { return Analysis(ctx, loop).run(); }
+std::optional<Independent> independent(ir::Context& ctx, const Stmt& loop, bool gathers) { return Analysis(ctx, loop, gathers).run(); }
 
 }  // namespace mlc::nest

@@ -28,7 +28,8 @@ struct Independent {
 };
 
 // Nothing if iterations of `loop`, a For of a proc, may depend on each other: each array that it stores to must be touched at
-// places that differ in some axis, by the same index at every access.
-std::optional<Independent> independent(ir::Context& ctx, const loop::Stmt& loop);
+// places that differ in some axis, by the same index at every access. `gathers`: what the loop does not store to is read at any places, which lanes
+// that have registers of their own do as well.
+std::optional<Independent> independent(ir::Context& ctx, const loop::Stmt& loop, bool gathers = false);
 
 }  // namespace mlc::nest

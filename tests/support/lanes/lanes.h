@@ -117,6 +117,7 @@ struct Counts {
   uint64_t global_loads = 0, global_stores = 0;  // of single lanes
   uint64_t shared_loads = 0, shared_stores = 0;
   uint64_t conflicts = 0;
+  uint64_t instructions = 0, barriers = 0;  // of a block: lanes at the same one count once
 };
 
 struct Launch {
@@ -315,7 +316,7 @@ class Block {
     steps += together_.size();
     if (steps > launch_.max_steps) fail(together_[0], "the program does not end");
     else program.step(*this, now_, together_);
-    if (launch_.counts) count();
+    if (launch_.counts) ++launch_.counts->instructions, count();
     return !failed();
   }
 
@@ -349,6 +350,7 @@ class Block {
     bool any = false;
     for (uint32_t block = 0; block < launch_.cluster && !failed(); ++block)
       if (release(State::Waiting, block * launch_.lanes, launch_.lanes)) any = true, ++epochs_[block];
+    if (any && launch_.counts) ++launch_.counts->barriers;
     if (any || failed() || !release(State::WaitingForCluster, 0, num_lanes_)) return any && !failed();
     ++turn_;
     for (uint32_t& epoch : epochs_) ++epoch;

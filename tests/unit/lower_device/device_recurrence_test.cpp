@@ -35,9 +35,9 @@ TEST_CASE("the lanes of a block make the turns of a recurrence together") {
     const std::string extent = round % 2 ? "$h" : std::to_string(h);
     const std::string text = test::random_recurrence(rng, extent);
     const uint32_t cuda = lanes_that_share(text, "cuda-sm80", h), vulkan = lanes_that_share(text, "vulkan-base", h);
-    CHECK((cuda == 512 || cuda == 0));
-    CHECK(vulkan == (cuda ? 128 : 0));
-    shared += cuda != 0;
+    CHECK((cuda == 512 || cuda == 32 || cuda == 0));  // 32: no phases, but loops that the lanes of a warp share
+    CHECK(vulkan == (cuda == 512 ? 128 : 0));
+    shared += cuda == 512;
   }
   CHECK(shared >= 4);
 }
