@@ -176,8 +176,8 @@ def translate(kernel, number, recording):
                 counts = value(i.operands[3]) if len(i.operands) > 3 else "1"
                 for place, (base, _, offset), needed in ((at, source, f"if {counts}: "), (at + 0.5, to, "")):
                     lines.append(f"{needed}S.append(({number}, {place}, ({value(base)} + {offset or 0}) & {(1 << 64) - 1}))")
-        elif kind in ("ld", "st", "atom", "red"):
-            if recording and i.name.split(".")[1] in ("global", "shared", "shared::cluster"):
+        elif kind in ("ld", "ldmatrix", "st", "atom", "red"):
+            if recording and (kind == "ldmatrix" or i.name.split(".")[1] in ("global", "shared", "shared::cluster")):
                 base, _, offset = next(o for o in i.operands if o[0] == "[")[1:-1].partition("+")
                 lines.append(f"{before}S.append(({number}, {at}, ({value(base)} + {offset or 0}) & {(1 << 64) - 1}))")
             if kind != "st":
@@ -191,7 +191,9 @@ def translate(kernel, number, recording):
 
 
 def width(name):
-    """Bytes that a lane reads or writes."""
+    """Bytes that a lane reads or writes; of a matrix the row that it names."""
+    if name.startswith("ldmatrix"):
+        return 16
     vector = re.search(r"\.v(\d)\.", name)
     return int(re.search(r"\d+$", name)[0]) // 8 * (int(vector[1]) if vector else 1)
 
@@ -271,7 +273,7 @@ def count(kernel, scalars, tiles, lanes, slots_of_loop=None, latency=LATENCY):
             if product_of(i.name):
                 out.products[product_of(i.name)] += times
             out.barriers += times * (BARRIERS_OF_CLUSTER if i.name.startswith("barrier.cluster.wait") else i.name.startswith("bar."))
-            if i.name.startswith(("ld.global", "st.global", "ld.shared", "st.shared", "cp.async.c")) and i.operands:
+            if i.name.startswith(("ld.global", "st.global", "ld.shared", "ldmatrix", "st.shared", "cp.async.c")) and i.operands:
                 for place in (at, at + 0.5) if i.name.startswith("cp") else (at,):
                     cycles, sectors = costs.get((k, place), (1, 0))
                     out.cycles_lsu += times * cycles
