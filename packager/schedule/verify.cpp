@@ -239,7 +239,7 @@ class Verifier {
     if (t.columns != 32 && t.columns != 64) return refused("warps take 32 or 64 keys in a turn");
     if (t.depth != space_.mma_depth || !t.flat || t.copies != 1) return refused("warps take queries and keys wholly, and there is one copy");
     if ((t.depth / values + elements) / 2 > kMostCellsOfWarp) return refused("a lane has too many sums");
-    const int64_t turn = t.columns * (t.depth + elements + (values == 1 ? 4 : 8)) / values, results = t.rows * (kMmaValueWidth + 4);
+    const int64_t turn = t.columns * (t.depth + elements + (values == 1 ? 4 : 8)) / values, results = t.rows * (kMmaValueWidth + (values == 1 ? 4 : 8));
     if ((std::max(turn, results) + t.rows) * 4 > kMmaShared) return refused("the tile is larger than the memory of a block");
     return s_.places.empty() ? ok() : refused("sums of such a tile go through memory anyhow");
   }

@@ -13,9 +13,9 @@
 //
 // Queries and keys are chunks of cells as device_mma.cpp has them. Where lanes hold scores, there they hold the first factor of the second
 // product: of 16 bits keys 2t and 2t + 1 are one cell; of f32 they are the cells t and t + 4, so that values are read in that order. Values lie
-// key by key as in memory, behind each row a pad with which lanes that read together meet in no bank. A lane reads 16 bytes of a key. Of f32 they are the
-// same column of four instructions: four elements side by side belong to four tiles of sums. Of 16 bits they are eight elements of eight tiles (four of
-// four, where 32 elements are left), which become cells with those of the next key.
+// key by key as in memory, behind each row a pad with which lanes that read together meet in no bank. Of f32 a lane reads 16 bytes of a key. They are the
+// same column of four instructions: four elements side by side belong to four tiles of sums. Of 16 bits rows of keys are read by columns
+// (loop::StmtKind::LoadTransposed): 16 keys of 16 elements at once, which are the second factor of two tiles.
 //
 // Chunks that memory takes as they lie are copied beside the lane; others are loaded a turn ahead, and nothing is computed of them before they are stored.
 //
@@ -38,8 +38,7 @@ namespace {
 
 constexpr int64_t kTilesOfWarp = kElementsOfWarp / kMmaColumns;  // of sums, whose columns are side by side
 constexpr int64_t kPieceKeys = 16;                               // of f32, whose products begin at zero
-constexpr int64_t kKeysOfStep = 16;                              // of 16 bits
-constexpr int64_t kPadOfResults = 4;                             // behind each row of sums in memory: eight lanes meet in no bank
+constexpr int64_t kKeysOfStep = 16, kChunksOfGroup = 4;           // of 16 bits: keys of an instruction, chunks of the elements of kTilesOfWarp
 constexpr int64_t kLanesOfRow = kRowChunks;                      // of a warp, that share a row of scores
 constexpr int64_t kMostShared = 48 << 10;                         // bytes of a block, without asking for more
 constexpr int64_t kBytesOfCell = 4, kBytesOfChunk = kBytesOfCell * kCellsOfChunk;
@@ -82,7 +81,7 @@ class AttentionMma final : public MmaStage {
     turn_chunks_ = values_begin_ + tile_.columns * row_chunks_;
     // Two turns, where a block has room for them on every device: one is multiplied while the other comes.
     is_ahead_ = 2 * turn_chunks_ * kBytesOfChunk + (tile_.rows + 1) * kBytesOfCell <= kMostShared;
-    high_bits_place_ = std::max((is_ahead_ ? 2 : 1) * turn_chunks_ * kCellsOfChunk, tile_.rows * (kElementsOfWarp + kPadOfResults));
+    high_bits_place_ = std::max((is_ahead_ ? 2 : 1) * turn_chunks_ * kCellsOfChunk, tile_.rows * width_of_results());
     takes_halves_ = factors_ == DType::F32 && !query_is_short_;
     memory_ = k_.shared("tile", DType::U32, high_bits_place_ + (takes_halves_ ? 1 : 0));
     rows_memory_ = k_.shared("rows", DType::F32, tile_.rows);
@@ -128,9 +127,7 @@ class AttentionMma final : public MmaStage {
     warp_ = k_.b.let(ctx_.floordiv(lane, number(kWarpLanes)));
     group_ = k_.b.let(ctx_.floordiv(ctx_.floormod(lane, number(kWarpLanes)), number(kLanesOfRow))), in_group_ = k_.b.let(ctx_.floormod(lane, number(kLanesOfRow)));
     key_place_ = k_.b.let(at_chunk(group_, in_group_));
-    // The row of key 2t; of f32 in it the chunk of column g.
-    const Expr* column = values_ == 1 ? group_ : number(0);
-    value_place_ = k_.b.let(ctx_.add(ctx_.add(ctx_.mul(in_group_, number(2 * row_chunks_)), column), number(values_begin_)));
+    value_place_ = k_.b.let(ctx_.add(place_of_values(lane), number(values_begin_)));
     share_bringing(lane);
     for (int64_t half = 0; half < 2; ++half) bring_query(queries_[half], half);
     for (int64_t k = 0; k < elements_ / kMmaColumns; ++k) sums_.push_back(k_.b.local(zero(4)));
@@ -140,6 +137,13 @@ class AttentionMma final : public MmaStage {
     if (takes_halves_) k_.b.with_if(ctx_.binary(Op::Eq, lane, number(0)), [&] { k_.b.store(memory_, number(high_bits_place_), ctx_.integer(kHighBits, DType::U32)); });
     walk_keys(begin);
     write_results(lane);
+  }
+
+  // Of f32 the chunk of column g of key 2t. Of 16 bits the row that this lane names to LoadTransposed: of 16 keys, whose elements are two chunks.
+  const Expr* place_of_values(const Expr* lane) {
+    if (values_ == 1) return ctx_.add(ctx_.mul(in_group_, number(2 * row_chunks_)), group_);
+    const Expr *key = ctx_.floormod(lane, number(kKeysOfStep)), *chunk = ctx_.floordiv(ctx_.floormod(lane, number(kWarpLanes)), number(kKeysOfStep));
+    return ctx_.add(ctx_.mul(key, number(row_chunks_)), chunk);
   }
 
   void walk_keys(const Expr* begin) {
@@ -524,70 +528,67 @@ class AttentionMma final : public MmaStage {
   void add_short_values(const std::vector<Exprs>& a, const Expr* fading) {
     Exprs sums;
     for (const Expr* sum : sums_) sums.push_back(k_.b.let(loop::vec_binary(ctx_, Op::Mul, sum, fading)));
-    for (int64_t first = 0; first < elements_; first += of_load(first)) {
-      const int64_t tiles = of_load(first) / kMmaColumns;
+    for (int64_t group = 0; group < elements_ / kElementsOfWarp; ++group)
       for (size_t step = 0; step < a.size(); ++step) {
-        const Exprs upper = pairs_of_keys(static_cast<int64_t>(step) * kKeysOfStep, first), lower = pairs_of_keys(static_cast<int64_t>(step) * kKeysOfStep + kMmaColumns, first);
+        const Exprs values = columns_of_values(static_cast<int64_t>(step), group);
         for (size_t k = a[step].size(); k-- > 0;)
-          for (int64_t n = 0; n < tiles; ++n) {
-            const Expr*& sum = sums[static_cast<size_t>(first / kMmaColumns + n)];
-            sum = k_.b.mma(factors_, sum, a[step][k], loop::widen(ctx_, {upper[static_cast<size_t>(n)], lower[static_cast<size_t>(n)]}));
+          for (size_t n = 0; n < kTilesOfWarp; ++n) {
+            const Expr*& sum = sums[static_cast<size_t>(group) * kTilesOfWarp + n];
+            sum = k_.b.mma(factors_, sum, a[step][k], values[n]);
           }
       }
-    }
     for (size_t n = 0; n < sums.size(); ++n) k_.b.assign(sums_[n], sums[n]);
   }
 
-  // Elements whose values eight lanes read at once, from `first` on: 16 bytes each, or 8 of the last ones.
-  int64_t of_load(int64_t first) const { return elements_ - first >= 2 * kElementsOfWarp ? 2 * kElementsOfWarp : kElementsOfWarp; }
-
-  // Of keys 2t + `key` and the next one, for each element that this lane reads, as cells.
-  Exprs pairs_of_keys(int64_t key, int64_t first) {
-    const int64_t words = of_load(first) / (kMmaColumns * values_);
-    const auto row = [&](int64_t of) {
-      const Expr* begin = ctx_.mul(ctx_.add(values_here_, number((key + of) * row_chunks_)), number(kCellsOfChunk));
-      const Expr* at = ctx_.add(ctx_.add(begin, ctx_.mul(group_, number(words))), number(first / values_));
-      return k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, static_cast<uint16_t>(words)}, at));
-    };
-    const Expr *even = row(0), *odd = row(1), *low_half = ctx_.integer(0xffff, DType::U32), *sixteen = ctx_.integer(16, DType::U32);
-    Exprs cells;
-    for (unsigned w = 0; w < words; ++w) {
-      const Expr *x = of(even, w), *y = of(odd, w);
-      cells.push_back(k_.b.let(ctx_.binary(Op::BitOr, ctx_.binary(Op::BitAnd, x, low_half), ctx_.binary(Op::Shl, y, sixteen))));
-      cells.push_back(k_.b.let(ctx_.binary(Op::BitOr, ctx_.binary(Op::Shr, x, sixteen), ctx_.binary(Op::BitAnd, y, upper_half()))));
+  // The 16 keys of a step by the elements of a group, tile by tile.
+  Exprs columns_of_values(int64_t step, int64_t group) {
+    Exprs tiles;
+    for (int64_t n = 0; n < kTilesOfWarp; n += 2) {
+      const int64_t place = step * kKeysOfStep * row_chunks_ + group * kChunksOfGroup + n;
+      const Expr* at = ctx_.mul(ctx_.add(values_here_, number(place)), number(kCellsOfChunk));
+      const Expr* cells = k_.b.load_transposed(loop::vec_load(ctx_, memory_, {DType::U32, kCellsOfChunk}, at));
+      for (const unsigned c : {0u, 2u}) tiles.push_back(loop::widen(ctx_, {of(cells, c), of(cells, c + 1)}));
     }
-    return cells;
+    return tiles;
   }
 
   // ---- behind the last turn ----
 
+  // Behind each row of sums in memory is a pad: lanes that store four, or two, at once meet in no bank.
+  int64_t width_of_results() const { return kElementsOfWarp + (values_ == 1 ? 4 : 8); }
+
   // Sums go through memory in pieces, so that neighbouring lanes write neighbours and the epilogue is code once for each.
   void write_results(const Expr* lane) {
-    const int64_t width = kElementsOfWarp + kPadOfResults;
     for (const Query& q : queries_) {
       const Expr* all = k_.b.fold_lanes(Op::Add, q.all, kLanesOfRow);
       k_.b.with_if(ctx_.binary(Op::Eq, in_group_, number(0)), [&] { k_.b.store(rows_memory_, q.row, all); });
     }
     for (int64_t group = 0; group < elements_ / kElementsOfWarp; ++group) {
       k_.b.append(loop::StmtKind::Barrier);
-      for (unsigned half = 0; half < 2; ++half)
-        for (unsigned column = 0; column < 2; ++column) {  // of each tile; four tiles are four elements side by side
-          Exprs four;
-          for (size_t n = 0; n < kTilesOfWarp; ++n) four.push_back(of(sum_at(group, n), half * 2 + column));
-          const Expr* place = ctx_.add(ctx_.mul(queries_[half].row, number(width / kCellsOfChunk)), ctx_.add(ctx_.mul(in_group_, number(2)), number(column)));
-          k_.b.store(memory_, ctx_.mul(place, number(kCellsOfChunk)), loop::vec_convert(ctx_, Op::Bitcast, DType::U32, loop::widen(ctx_, std::move(four))));
-        }
+      for (unsigned half = 0; half < 2; ++half) store_sums(group, half);
       k_.b.append(loop::StmtKind::Barrier);
-      write_group(group, lane, width);
+      write_group(group, lane);
     }
   }
 
-  void write_group(int64_t group, const Expr* lane, int64_t width) {
+  void store_sums(int64_t group, unsigned half) {
+    const auto store = [&](int64_t column, Exprs sums) {
+      const Expr* place = ctx_.add(ctx_.mul(queries_[half].row, number(width_of_results() / static_cast<int64_t>(sums.size()))), ctx_.add(ctx_.mul(in_group_, number(values_ == 1 ? 2 : 1)), number(column)));
+      const auto count = static_cast<int64_t>(sums.size());
+      k_.b.store(memory_, ctx_.mul(place, number(count)), loop::vec_convert(ctx_, Op::Bitcast, DType::U32, loop::widen(ctx_, std::move(sums))));
+    };
+    const auto sum = [&](size_t n, unsigned column) { return of(sum_at(group, n), half * 2 + column); };
+    // Of f32 four tiles are four elements side by side.
+    for (unsigned column = 0; column < 2 && values_ == 1; ++column) store(column, {sum(0, column), sum(1, column), sum(2, column), sum(3, column)});
+    for (size_t n = 0; n < kTilesOfWarp && values_ != 1; ++n) store(static_cast<int64_t>(n) * kMmaColumns / 2, {sum(n, 0), sum(n, 1)});
+  }
+
+  void write_group(int64_t group, const Expr* lane) {
     const Expr *column = k_.b.let(ctx_.floormod(lane, number(kElementsOfWarp))), *first_row = k_.b.let(ctx_.floordiv(lane, number(kElementsOfWarp)));
-    where_it_exists(values_side_, k_.b.let(element_of(group, column)), elements_, [&] {
+    where_it_exists(values_side_, k_.b.let(ctx_.add(column, number(group * kElementsOfWarp))), elements_, [&] {
       k_.b.with_for(first_row, number(tile_.rows), lanes_ / kElementsOfWarp, [&](const Expr* row) {
         where_it_exists(p_.rows, k_.b.let(ctx_.add(first_, row)), tile_.rows, [&] {
-          const Expr* bits = loop::vec_load(ctx_, memory_, {DType::U32, 1}, ctx_.add(ctx_.mul(row, number(width)), column));
+          const Expr* bits = loop::vec_load(ctx_, memory_, {DType::U32, 1}, ctx_.add(ctx_.mul(row, number(width_of_results())), column));
           s_.define(a_.all, k_.b.let(loop::vec_load(ctx_, rows_memory_, {DType::F32, 1}, row)));
           s_.define(a_.parted, k_.b.let(ctx_.convert(Op::Bitcast, {DType::F32, 1}, bits)));
           s_.define(a_.mixed, k_.b.let(s_.value(a_.weight)));
@@ -595,14 +596,6 @@ class AttentionMma final : public MmaStage {
         });
       });
     });
-  }
-
-  // Of column 4c + n of a group, which is tile n's column c. Tiles of two groups share what a lane reads at once of values of 16 bits.
-  const Expr* element_of(int64_t group, const Expr* column) {
-    const int64_t first = group / 2 * 2 * kElementsOfWarp;
-    if (values_ == 1 || of_load(first) == kElementsOfWarp) return ctx_.add(column, number(group * kElementsOfWarp));
-    const Expr *c = ctx_.floordiv(column, number(kTilesOfWarp)), *n = ctx_.floormod(column, number(kTilesOfWarp));
-    return ctx_.add(ctx_.add(ctx_.mul(c, number(2 * kTilesOfWarp)), n), number(first + group % 2 * kTilesOfWarp));
   }
 
   const Attention& a_;
