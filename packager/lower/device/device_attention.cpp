@@ -463,14 +463,14 @@ class Attentions {
     const targets::DeviceRow& machine = job_.device();
     const schedule::Tile& t = how.tile;
     const auto rows = static_cast<double>(t.rows), columns = static_cast<double>(t.columns);
-    const double cycles = block.products / machine.attention_points_per_cycle, queries_of_warp = t.warp + machine.warp_queries;
+    const double cycles = block.products / machine.attention_points_per_cycle, queries_of_warp = t.warp + machine.warp_rows;
     const double products = rows / t.warp * queries_of_warp * columns * cycles, busy = products + machine.query_rows * block.brings * columns * cycles;
     const double of_warp = machine.alone_warps * queries_of_warp * columns / static_cast<double>(schedule::key_shares(how)) * cycles;
     const double computed = std::max(machine.alone_blocks * products, of_warp);
     const double loads = (block.is_ahead ? 0 : 1) + (loads_for_scores() ? 1 : 0);
     const double turn = std::max(computed, machine.latency_cycles) + loads * machine.latency_cycles + machine.turn_cycles;
     const double turns = std::ceil(typical(a_.key->extent, ir::Guess::Sentence) / columns), alone = turns * turn + machine.latency_cycles;
-    const double resident = std::max(1.0, std::floor(std::min(machine.registers / (block.registers * how.block), machine.shared_bytes / block.bytes)));
+    const double resident = std::max(1.0, std::floor(std::min(machine.register_bytes / (4 * block.registers * how.block), machine.shared_bytes / block.bytes)));
     const double blocks = std::ceil(blocks_of(t.rows) / machine.multiprocessors), waves = std::floor(blocks / resident), rest = blocks - waves * resident;
     return waves * std::max(resident * turns * busy, alone) + (rest > 0 ? std::max(rest * turns * busy, alone) : 0);
   }
