@@ -13,7 +13,8 @@
 //   tile m:1 grid | n:1 grid || k:1 ; tile 64 x 64 depth 16 copies 4 ; instr fma.f32 ; block 64 ; vectors 16
 //
 // is of one, too: a block of 64 lanes has a tile of 64 by 64 points of the product. By an instruction "mma.f32", "mma.f16", "mma.bf16" or
-// "mma.i8" warps multiply on tensor cores, and the block has 128 lanes, 256 if the tile is 128 by 128; "stages 3" behind the copies: memory has room for three pieces. Blocks of attention have 32 for 16 queries.
+// "mma.i8" warps multiply on tensor cores, and the block has 128 lanes, 256 if the tile is 128 by 128; "stages 3" behind the copies: memory has room for three pieces. Of attention "warp 16" stands there: each warp has 16 of the
+// block's queries, and warps that are left over share the keys of a turn: 128 lanes have 64 queries, or 32 in two shares of the keys.
 #pragma once
 
 #include <cstdint>
@@ -99,6 +100,7 @@ struct Tile {
   unsigned copies = 0;  // of the code for a step of it
   bool flat = false;    // all dims of the fold are walked as one, else the last one in each point of the others
   unsigned stages = 0;  // pieces of the fold that memory has room for: one is multiplied, others are on their way; 0: the template says it
+  unsigned warp = 0;    // Attention on tensor cores: queries of a warp; 0: of all others
   bool operator==(const Tile&) const = default;
 };
 
@@ -123,6 +125,8 @@ bool is_mma(const Schedule& schedule);
 // Whether blocks of attention have one query, whose keys the lanes share. `depth` lanes have a key together, `columns` keys are a turn.
 bool has_one_query(const Schedule& schedule);
 constexpr unsigned kQueryLanes = 256;  // of such a block
+// Attention on tensor cores: how many warps share the keys of a turn.
+int64_t key_shares(const Schedule& schedule);
 std::string print(const Schedule& schedule);
 // The inverse of print. Fails on anything else.
 Result<Schedule> parse(std::string_view text);

@@ -188,6 +188,11 @@ class Parser {
         if (stages == 0) return error("no stages have no number");
         s_.tile.stages = static_cast<unsigned>(stages);
       }
+      if (accept("warp")) {
+        MLC_ASSIGN(const int64_t rows, number(kMostSmall));
+        if (rows == 0) return error("a warp without rows has no number");
+        s_.tile.warp = static_cast<unsigned>(rows);
+      }
     } else if (accept("instr")) {
       if (word_.empty()) return error("an instruction is expected");
       s_.instruction = word_;
@@ -230,7 +235,8 @@ std::string print(const Schedule& s) {
             (s.blocks.depth ? " depth " + std::to_string(s.blocks.depth) : "") + (s.blocks.fetch ? " fetch" : "");
   if (s.tile != Tile{})
     text += " ; tile " + std::to_string(s.tile.rows) + " x " + std::to_string(s.tile.columns) + " depth " + std::to_string(s.tile.depth) + " copies " +
-            std::to_string(s.tile.copies) + (s.tile.flat ? " flat" : "") + (s.tile.stages ? " stages " + std::to_string(s.tile.stages) : "");
+            std::to_string(s.tile.copies) + (s.tile.flat ? " flat" : "") + (s.tile.stages ? " stages " + std::to_string(s.tile.stages) : "") +
+            (s.tile.warp ? " warp " + std::to_string(s.tile.warp) : "");
   if (!s.instruction.empty()) text += " ; instr " + s.instruction;
   if (s.block) text += " ; block " + std::to_string(s.block);
   text += " ; vectors " + std::to_string(s.vector_bytes);

@@ -13,6 +13,8 @@ constexpr int64_t kTileSide = 8;      // lanes of a tile, along rows and along c
 constexpr int64_t kMostOfValues = 128, kValueWidth = 32;  // sums of a lane; of these, neighbours that go through memory at once
 constexpr int64_t kMmaValueWidth = 32;                        // elements of a value that warps take at once
 constexpr int64_t kMostCellsOfWarp = 96;                      // of attention, that a lane keeps: queries, and sums
+constexpr int64_t kMostCellsOfTwo = 192;                      // the same of a warp with two tiles of queries, scores among them
+constexpr int64_t kLeastKeysOfWarp = 16, kMostKeysOfWarp = 64;  // of a turn
 constexpr int64_t kMostLanesOfKey = 32, kElementsOfLoad = 4, kMostLoads = 40;  // of attention by single queries: of 16 bytes each, that a lane keeps
 constexpr int64_t kMmaShared = 48 << 10;                      // bytes that a block has on every device with tensor cores, without asking for them
 constexpr int64_t kMmaPieceBytes = 64, kMostStages = 4;       // of a row or a column; of pieces
@@ -25,7 +27,7 @@ class Verifier {
   Status run() {
     if (s_.family != space_.family) return refused("it is of another family");
     if (!std::has_single_bit(s_.vector_bytes) || s_.vector_bytes > kMostVectorBytes) return refused("vectors have 1 to 64 bytes, a power of two");
-    const unsigned block = is_mma(s_) ? mma_lanes() : has_one_query(s_) ? kQueryLanes : space_.block;
+    const unsigned block = is_mma(s_) ? (s_.family == Family::Attention ? s_.block : mma_lanes()) : has_one_query(s_) ? kQueryLanes : space_.block;
     if (s_.block != block) return refused(block ? "blocks have " + std::to_string(block) + " lanes" : "a processor has no blocks");
     if (s_.family == Family::Proc) return s_.loops.empty() && s_.places.empty() ? ok() : refused("loops of a proc are its own");
     MLC_RETURN_IF_ERROR(order());
@@ -189,6 +191,7 @@ class Verifier {
   // Every lane of a tile has as many rows and columns as the others, and brings as much of each factor.
   Status tile() const {
     const Tile& t = s_.tile;
+    if (t.warp != 0 && !(is_mma(s_) && s_.family == Family::Attention)) return refused("only attention says what a warp has");
     if (is_mma(s_) && s_.family != Family::Attention) return mma();
     if (t.stages != 0) return refused("only products of warps have stages");
     if (is_mma(s_)) return mma_attention();
@@ -218,11 +221,8 @@ class Verifier {
     if (s_.blocks.depth != 0) return refused("sums of tiles are of the whole fold");
     return s_.places != std::vector<Place>{{"sums", 1}} ? refused("sums of tiles go through memory") : ok();
   }
-  // Four warps, or eight, two of them along the rows. Of attention one for 16 queries.
-  unsigned mma_lanes() const {
-    if (s_.family == Family::Attention) return static_cast<unsigned>(2 * s_.tile.rows);
-    return s_.tile.rows == 128 && s_.tile.columns == 128 ? 256 : 128;
-  }
+  // Four warps, or eight, two of them along the rows.
+  unsigned mma_lanes() const { return s_.tile.rows == 128 && s_.tile.columns == 128 ? 256 : 128; }
   Status mma() const {
     const Tile& t = s_.tile;
     const auto is_side = [](int64_t n) { return n == 32 || n == 64 || n == 128; };
@@ -231,16 +231,24 @@ class Verifier {
     if (t.stages < 2 || t.stages > kMostStages || t.stages * (t.rows + t.columns) * kMmaPieceBytes > kMmaShared) return refused("a block has memory for two to four pieces, 48 KB");
     return s_.places.empty() ? ok() : refused("sums of such a tile go through memory anyhow");
   }
-  // Keys and values of a turn are stored in memory at once, then sums on their way out.
+  // Keys and values of a turn are stored in memory at once, then sums of all shares on their way out.
   Status mma_attention() const {
     const Tile& t = s_.tile;
     const int64_t values = s_.instruction == "mma.f32" ? 1 : 2, elements = (space_.tile_columns + kMmaValueWidth - 1) / kMmaValueWidth * kMmaValueWidth;
-    if (t.rows != 32 && t.rows != 64) return refused("two or four warps have 16 queries each");
-    if (t.columns != 32 && t.columns != 64) return refused("warps take 32 or 64 keys in a turn");
+    const auto is_one_of = [](int64_t n, int64_t a, int64_t b, int64_t c) { return n == a || n == b || n == c; };
+    if (t.warp != 16 && t.warp != 32) return refused("a warp has 16 or 32 queries");
+    if (t.rows < 1 || t.rows % t.warp != 0 || !is_one_of(t.rows / t.warp, 1, 2, 4)) return refused("the queries of one, two or four warps are a block's");
+    const int64_t shares = key_shares(s_);
+    if (s_.block != loop::kMmaLanes * static_cast<uint64_t>(t.rows / t.warp * shares) || !is_one_of(shares, 1, 2, 4)) return refused("one, two or four warps share the keys of a turn");
+    if (shares > 1 && t.warp != 16) return refused("warps that share keys have 16 queries");
+    if (!is_one_of(s_.block, 64, 128, 256) || s_.block > 4 * t.columns) return refused("blocks have two, four or eight warps, and each lane brings a part of a turn");
+    if (!is_one_of(t.columns, 32, 64, 128)) return refused("warps take 32, 64 or 128 keys in a turn");
+    if (t.columns / shares < kLeastKeysOfWarp || t.columns / shares > kMostKeysOfWarp) return refused("a warp takes 16 to 64 keys of a turn");
     if (t.depth != space_.mma_depth || !t.flat || t.copies != 1) return refused("warps take queries and keys wholly, and there is one copy");
-    if ((t.depth / values + elements) / 2 > kMostCellsOfWarp) return refused("a lane has too many sums");
-    const int64_t turn = t.columns * (t.depth + elements + (values == 1 ? 4 : 8)) / values, results = t.rows * (kMmaValueWidth + 4);
-    if ((std::max(turn, results) + t.rows) * 4 > kMmaShared) return refused("the tile is larger than the memory of a block");
+    const int64_t cells = (t.depth / values + elements) / 2, scores = t.columns / shares / 2;
+    if (t.warp == 16 ? cells > kMostCellsOfWarp : 2 * (cells + scores) > kMostCellsOfTwo) return refused("a lane has too many sums");
+    const int64_t turn = t.columns * (t.depth + elements + (values == 1 ? 4 : 8)) / values, results = shares * t.rows * (kMmaValueWidth + (values == 1 ? 4 : 8));
+    if ((std::max(turn, results) + (shares == 1 ? 1 : 2 * shares) * t.rows) * 4 > kMmaShared) return refused("the tile is larger than the memory of a block");
     return s_.places.empty() ? ok() : refused("sums of such a tile go through memory anyhow");
   }
   // All lanes of a key belong to one warp, and a turn's keys and values are in registers at once.
@@ -301,6 +309,11 @@ class Verifier {
 bool is_tiled(const Schedule& s) { return s.instruction.starts_with("tiles."); }
 bool is_mma(const Schedule& s) { return s.instruction.starts_with("mma."); }
 bool has_one_query(const Schedule& s) { return s.family == Family::Attention && s.tile.rows == 1; }
+
+int64_t key_shares(const Schedule& s) {
+  const int64_t along_rows = s.tile.warp ? s.tile.rows / s.tile.warp : 0;
+  return along_rows ? s.block / (loop::kMmaLanes * along_rows) : 0;
+}
 
 Status verify(const Schedule& schedule, const Space& space) { return Verifier(schedule, space).run(); }
 

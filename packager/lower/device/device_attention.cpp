@@ -36,6 +36,8 @@ constexpr int64_t kMostSums = 64;             // of a lane, for a good schedule
 constexpr unsigned kCopies = 2, kMoreCopies = 8;  // of a step: SPIR-V is compiled where it runs
 constexpr int64_t kCopiesOfLoads = 4;
 constexpr int64_t kKeys = 32;                 // of a turn
+constexpr double kMostRegisters = 240;        // of a lane: more are spilled
+constexpr size_t kMostOfWarps = 4;            // schedules on tensor cores, the best ones
 constexpr int64_t kLeastLanesOfKey = 4, kMostLanesOfKey = 32, kLoadsUnderWay = 16, kMostKeysOfLane = 4;  // of blocks of one query; of a lane, in a turn: more are spilled
 
 // Elements of a value as lanes have them: in vectors, eight side by side.
@@ -436,16 +438,48 @@ class Attentions {
     }
   }
 
-  // The same of warps, which go wherever they may.
+  // The same of warps. Those of 32 queries read keys and values half as often; few queries leave less of a device idle where warps share the keys.
   void rank_mma(schedule::Schedule how, const std::string& instruction, const schedule::Space& space, std::vector<schedule::Schedule>& ranked) const {
     Costs costs;
     how.instruction = instruction;
-    for (const int64_t rows : {64, 32}) {
-      how.tile = {rows, kKeys, space.mma_depth, 1, true};
-      how.block = static_cast<unsigned>(2 * rows);
-      if (schedule::verify(how, space).ok()) costs.emplace_back(cost(rows), how);
-    }
-    append(std::move(costs), ranked);
+    for (const int64_t warp : {16, 32})
+      for (const int64_t along_rows : {4, 2, 1})
+        for (const int64_t shares : {1, 2, 4})
+          for (const int64_t keys : {kKeys, 2 * kKeys, 4 * kKeys}) {
+            how.tile = {along_rows * warp, keys, space.mma_depth, 1, true, 0, static_cast<unsigned>(warp)};
+            how.block = static_cast<unsigned>(loop::kMmaLanes * along_rows * shares);
+            if (!schedule::verify(how, space).ok()) continue;
+            const MmaBlock block = attention_mma_block(a_, how);
+            if (block.registers <= kMostRegisters) costs.emplace_back(mma_cost(how, block), how);
+          }
+    std::vector<schedule::Schedule> all;
+    append(std::move(costs), all);
+    all.resize(std::min(all.size(), kMostOfWarps));
+    ranked.insert(ranked.end(), all.begin(), all.end());
+  }
+
+  // Cycles of the multiprocessor with most blocks. Some of them run at once. One that is alone waits for itself, and for what it copies.
+  double mma_cost(const schedule::Schedule& how, const MmaBlock& block) const {
+    const targets::DeviceRow& machine = job_.device();
+    const schedule::Tile& t = how.tile;
+    const auto rows = static_cast<double>(t.rows), columns = static_cast<double>(t.columns);
+    const double cycles = block.products / machine.attention_points_per_cycle, queries_of_warp = t.warp + machine.warp_rows;
+    const double products = rows / t.warp * queries_of_warp * columns * cycles, busy = products + machine.query_rows * block.brings * columns * cycles;
+    const double of_warp = machine.alone_warps * queries_of_warp * columns / static_cast<double>(schedule::key_shares(how)) * cycles;
+    const double computed = std::max(machine.alone_blocks * products, of_warp);
+    const double loads = (block.is_ahead ? 0 : 1) + (loads_for_scores() ? 1 : 0);
+    const double turn = std::max(computed, machine.latency_cycles) + loads * machine.latency_cycles + machine.turn_cycles;
+    const double turns = std::ceil(typical(a_.key->extent, ir::Guess::Sentence) / columns), alone = turns * turn + machine.latency_cycles;
+    const double resident = std::max(1.0, std::floor(std::min(machine.register_bytes / (4 * block.registers * how.block), machine.shared_bytes / block.bytes)));
+    const double blocks = std::ceil(blocks_of(t.rows) / machine.multiprocessors), waves = std::floor(blocks / resident), rest = blocks - waves * resident;
+    return waves * std::max(resident * turns * busy, alone) + (rest > 0 ? std::max(rest * turns * busy, alone) : 0);
+  }
+
+  // Whether a score is more than its product: a mask, a bias. These are loaded in each turn.
+  bool loads_for_scores() const {
+    bool loads = false;
+    ir::walk(job_.ctx.substitute(a_.score, {{a_.product.fold, job_.ctx.number(0, DType::F32)}}), [&](const Expr* e) { loads |= e->op == Op::Load; });
+    return loads;
   }
 
   static void append(Costs costs, std::vector<schedule::Schedule>& ranked) {
@@ -453,14 +487,19 @@ class Attentions {
     for (auto& [cost, s] : costs) ranked.push_back(std::move(s));
   }
 
-  // Of blocks with so many queries.
-  double cost(int64_t rows) const {
-    const auto typical = [](const Expr* e, ir::Guess most) { return e->is_const() ? estimate(e) : std::min(estimate(e), static_cast<double>(most)); };
+  static double typical(const Expr* e, ir::Guess most) { return e->is_const() ? estimate(e) : std::min(estimate(e), static_cast<double>(most)); }
+
+  // With so many queries each.
+  double blocks_of(int64_t rows) const {
     double others = 1;
     for (const ir::Dim* d : a_.product.batch) others *= typical(d->extent, ir::Guess::Batch);
-    const double queries = about_ > 0 ? about_ : typical(a_.product.rows.points, ir::Guess::Sentence);
+    return others * std::ceil((about_ > 0 ? about_ : typical(a_.product.rows.points, ir::Guess::Sentence)) / static_cast<double>(rows));
+  }
+
+  // Of blocks with so many queries.
+  double cost(int64_t rows) const {
     const targets::DeviceRow& machine = job_.device();
-    return std::max(others * std::ceil(queries / static_cast<double>(rows)), machine.multiprocessors) * (static_cast<double>(rows) + machine.query_rows);
+    return std::max(blocks_of(rows), machine.multiprocessors) * (static_cast<double>(rows) + machine.query_rows);
   }
 
   const Job& job_;

@@ -26,6 +26,15 @@ const ir::Expr* exponential(Skeleton& k, Body& s, const Attention& a, const ir::
 std::string attention_mma_instruction(const Job& job, const Attention& a);
 // How deep such a block takes queries and keys: all of them, in whole pieces.
 int64_t attention_mma_depth(const Attention& a);
+// What such a block has.
+struct MmaBlock {
+  double registers = 0;   // of a lane, about
+  double bytes = 0;       // of memory
+  double products = 0;    // of a query and a key, in time: 1 of 16 bits and heads of 64 elements
+  double brings = 1;      // what bringing keys and values takes, in time: 1 of copies, more where lanes round them
+  bool is_ahead = false;  // keys and values come a turn before they are multiplied
+};
+MmaBlock attention_mma_block(const Attention& a, const schedule::Schedule& how);
 // Where the elements of a factor along `dims` begin, counted in runs of `length`, if memory has such runs at multiples of their size; null: it does not.
 const ir::Expr* runs_of(ir::Context& ctx, Facts& facts, const DeviceProduct::Side& side, const std::vector<const ir::Dim*>& dims, const ir::Expr* points, int64_t length);
 StagePtr attention_row_stage(const Job& job, const Attention& a, Skeleton& k, const schedule::Schedule& how);

@@ -1,21 +1,24 @@
-// Attention on tensor cores (loop::StmtKind::Mma; form: FlashAttention-2): a warp has 16 queries of the block, and goes along the keys with the
-// others. Scores and weights never leave its registers:
+// Attention on tensor cores (loop::StmtKind::Mma; form: FlashAttention-2): a warp has 16 or 32 queries of the block, one or two tiles of 16, and goes along the
+// keys with the others. Scores and weights never leave its registers:
 //
 //   chunks of the queries stay in registers
 //   for some keys, which lie in shared memory with their values
 //     barrier: they are there, and what lay where the next ones go is used
 //     copies of the next ones begin, or loads of them
-//     scores = queries * keys: each lane has two neighbours of 8 keys, of rows g and g + 8
+//     scores = queries * keys: each lane has two neighbours of 8 keys, of rows g and g + 8 of each tile
 //     four lanes of a row have its maximum by shuffles, then their exponentials; what was summed before fades
 //     sums = sums * fading + exponentials * values
 //     what was loaded goes to memory
 //   what becomes of the sums is written, once they have gone through shared memory
 //
+// What a warp reads of keys and values it multiplies by all of its queries. Where there are few queries, warps share the keys of a turn: each has a top and sums of
+// its share. Behind the last turn they fade to the largest of the tops, and are added in the order of the shares: the schedule decides about bits, no device does.
+//
 // Queries and keys are chunks of cells as device_mma.cpp has them. Where lanes hold scores, there they hold the first factor of the second
 // product: of 16 bits keys 2t and 2t + 1 are one cell; of f32 they are the cells t and t + 4, so that values are read in that order. Values lie
-// key by key as in memory, behind each row a pad with which lanes that read together meet in no bank. A lane reads 16 bytes of a key. Of f32 they are the
-// same column of four instructions: four elements side by side belong to four tiles of sums. Of 16 bits they are eight elements of eight tiles (four of
-// four, where 32 elements are left), which become cells with those of the next key.
+// key by key as in memory, behind each row a pad with which lanes that read together meet in no bank. Of f32 a lane reads 16 bytes of a key. They are the
+// same column of four instructions: four elements side by side belong to four tiles of sums. Of 16 bits rows of keys are read by columns
+// (loop::StmtKind::LoadMatrices): 16 keys of 16 elements at once, which are the second factor of two tiles.
 //
 // Chunks that memory takes as they lie are copied beside the lane; others are loaded a turn ahead, and nothing is computed of them before they are stored.
 //
@@ -23,7 +26,6 @@
 // product: what is left of a weight, which is 1 at most, is below 2^-24. Where the nest rounds them (mlpack build --precision) they are one number and one product. Products of a piece of f32 begin at zero, as in
 // device_mma.cpp; then they join the sums by the multiply-add that lets these fade. Those of 16 bits join sums that have faded.
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "packager/lower/device/device_attention.h"
@@ -38,8 +40,7 @@ namespace {
 
 constexpr int64_t kTilesOfWarp = kElementsOfWarp / kMmaColumns;  // of sums, whose columns are side by side
 constexpr int64_t kPieceKeys = 16;                               // of f32, whose products begin at zero
-constexpr int64_t kKeysOfStep = 16;                              // of 16 bits
-constexpr int64_t kPadOfResults = 4;                             // behind each row of sums in memory: eight lanes meet in no bank
+constexpr int64_t kKeysOfStep = 16, kChunksOfGroup = 4;           // of 16 bits: keys of an instruction, chunks of the elements of kTilesOfWarp
 constexpr int64_t kLanesOfRow = kRowChunks;                      // of a warp, that share a row of scores
 constexpr int64_t kMostShared = 48 << 10;                         // bytes of a block, without asking for more
 constexpr int64_t kBytesOfCell = 4, kBytesOfChunk = kBytesOfCell * kCellsOfChunk;
@@ -49,6 +50,14 @@ constexpr int64_t kMostDepth = 256;
 constexpr double kLog2E = 1.4426950408889634;
 
 int64_t up_to(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+// From one row of values in memory to the next, in chunks; of all keys and values of a turn.
+int64_t row_chunks(int64_t elements, int64_t values) { return elements / (kCellsOfChunk * values) + 1; }
+int64_t turn_chunks(const schedule::Tile& t, int64_t elements, int64_t values) { return t.columns * (t.depth / (kCellsOfChunk * values) + row_chunks(elements, values)); }
+// Numbers of rows: of one share their sums, else the tops of all shares as well.
+int64_t rows_in_memory(const schedule::Tile& t, int64_t shares) { return (shares == 1 ? 1 : 2 * shares) * t.rows; }
+// Two turns, where a block has room for them on every device: one is multiplied while the other comes.
+int64_t turns_of_memory(const schedule::Tile& t, int64_t shares, int64_t turn_bytes) { return 2 * turn_bytes + (rows_in_memory(t, shares) + 1) * kBytesOfCell <= kMostShared ? 2 : 1; }
 
 DType attention_factors(const Attention& a) {
   const DType t = factors_of(a.product);
@@ -63,9 +72,11 @@ class AttentionMma final : public MmaStage {
         values_side_(a.values),
         tile_(how.tile),
         lanes_(how.block),
+        shares_(schedule::key_shares(how)),
+        keys_of_warp_(tile_.columns / shares_),
         pieces_(tile_.depth / (kCellsOfChunk * kRowChunks * values_)),
         elements_(up_to(a.values.points->i, kElementsOfWarp)),
-        row_chunks_(elements_ / (kCellsOfChunk * values_) + 1) {
+        row_chunks_(row_chunks(elements_, values_)) {
     if (factors_ != DType::F32) values_side_.factor.factor = values_side_.factor.load;
     query_is_short_ = is_short(a.product.rows.factor), key_is_short_ = is_short(a.product.columns.factor), value_is_short_ = is_short(a.values.factor);
     take_scale();
@@ -79,13 +90,13 @@ class AttentionMma final : public MmaStage {
     if (rounds_keys_) p_.columns.factor.factor = p_.columns.factor.load;
     grid.push_back(ctx_.ceildiv(p_.rows.points, number(tile_.rows)));
     values_begin_ = pieces_ * tile_.columns * kRowChunks;
-    turn_chunks_ = values_begin_ + tile_.columns * row_chunks_;
-    // Two turns, where a block has room for them on every device: one is multiplied while the other comes.
-    is_ahead_ = 2 * turn_chunks_ * kBytesOfChunk + (tile_.rows + 1) * kBytesOfCell <= kMostShared;
-    high_bits_place_ = std::max((is_ahead_ ? 2 : 1) * turn_chunks_ * kCellsOfChunk, tile_.rows * (kElementsOfWarp + kPadOfResults));
+    turn_chunks_ = turn_chunks(tile_, elements_, values_);
+    is_ahead_ = turns_of_memory(tile_, shares_, turn_chunks_ * kBytesOfChunk) == 2;
+    high_bits_place_ = std::max((is_ahead_ ? 2 : 1) * turn_chunks_ * kCellsOfChunk, shares_ * tile_.rows * width_of_results());
     takes_halves_ = factors_ == DType::F32 && !query_is_short_;
     memory_ = k_.shared("tile", DType::U32, high_bits_place_ + (takes_halves_ ? 1 : 0));
-    rows_memory_ = k_.shared("rows", DType::F32, tile_.rows);
+    rows_memory_ = k_.shared("rows", DType::F32, rows_in_memory(tile_, shares_));
+    queries_.resize(2 * static_cast<size_t>(tile_.warp / kMmaRows));
     work = attention_work(job_, a_, p_, k_);
   }
 
@@ -125,21 +136,30 @@ class AttentionMma final : public MmaStage {
   void block(const std::vector<const Expr*>& at, const Expr* lane) override {
     bind_batch(at);
     first_ = k_.b.let(ctx_.mul(at[p_.batch.size()], number(tile_.rows)));
-    warp_ = k_.b.let(ctx_.floordiv(lane, number(kWarpLanes)));
+    const Expr* warp = k_.b.let(ctx_.floordiv(lane, number(kWarpLanes)));
+    const int64_t along_rows = tile_.rows / tile_.warp;
+    warp_row_ = k_.b.let(ctx_.mul(shares_ == 1 ? warp : ctx_.floormod(warp, number(along_rows)), number(tile_.warp)));
+    share_ = k_.b.let(shares_ == 1 ? number(0) : ctx_.floordiv(warp, number(along_rows)));
+    const Expr* first_key = ctx_.mul(share_, number(keys_of_warp_));
     group_ = k_.b.let(ctx_.floordiv(ctx_.floormod(lane, number(kWarpLanes)), number(kLanesOfRow))), in_group_ = k_.b.let(ctx_.floormod(lane, number(kLanesOfRow)));
-    key_place_ = k_.b.let(at_chunk(group_, in_group_));
-    // The row of key 2t; of f32 in it the chunk of column g.
-    const Expr* column = values_ == 1 ? group_ : number(0);
-    value_place_ = k_.b.let(ctx_.add(ctx_.add(ctx_.mul(in_group_, number(2 * row_chunks_)), column), number(values_begin_)));
+    key_place_ = k_.b.let(ctx_.add(ctx_.mul(first_key, number(kRowChunks)), at_chunk(group_, in_group_)));
+    value_place_ = k_.b.let(ctx_.add(ctx_.add(ctx_.mul(first_key, number(row_chunks_)), place_of_values(lane)), number(values_begin_)));
     share_bringing(lane);
-    for (int64_t half = 0; half < 2; ++half) bring_query(queries_[half], half);
-    for (int64_t k = 0; k < elements_ / kMmaColumns; ++k) sums_.push_back(k_.b.local(zero(4)));
+    for (size_t half = 0; half < queries_.size(); ++half) bring_query(queries_[half], static_cast<int64_t>(half));
+    for (size_t k = 0; k < tiles() * static_cast<size_t>(elements_ / kMmaColumns); ++k) sums_.push_back(k_.b.local(zero(4)));
     const auto [begin, end] = keys_of_block(k_, s_, a_, first_, tile_.rows);
     keys_end_ = end;
     // A constant would be an invitation to keep the halves of all queries in registers from turn to turn.
     if (takes_halves_) k_.b.with_if(ctx_.binary(Op::Eq, lane, number(0)), [&] { k_.b.store(memory_, number(high_bits_place_), ctx_.integer(kHighBits, DType::U32)); });
     walk_keys(begin);
     write_results(lane);
+  }
+
+  // Of f32 the chunk of column g of key 2t. Of 16 bits the row that this lane names to LoadMatrices: of 16 keys, whose elements are two chunks.
+  const Expr* place_of_values(const Expr* lane) {
+    if (values_ == 1) return ctx_.add(ctx_.mul(in_group_, number(2 * row_chunks_)), group_);
+    const Expr *key = ctx_.floormod(lane, number(kKeysOfStep)), *chunk = ctx_.floordiv(ctx_.floormod(lane, number(kWarpLanes)), number(kKeysOfStep));
+    return ctx_.add(ctx_.mul(key, number(row_chunks_)), chunk);
   }
 
   void walk_keys(const Expr* begin) {
@@ -183,7 +203,7 @@ class AttentionMma final : public MmaStage {
     keys_here_ = k_.b.let(ctx_.add(key_place_, place)), values_here_ = k_.b.let(ctx_.add(value_place_, place));
     if (takes_halves_) high_bits_ = k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, 1}, number(high_bits_place_)));
     add_scores();
-    for (Query& q : queries_) weigh(q, first);
+    for (Query& q : queries_) weigh(q, shares_ == 1 ? first : k_.b.let(ctx_.add(first, ctx_.mul(share_, number(keys_of_warp_)))));
     add_values();
   }
 
@@ -223,12 +243,12 @@ class AttentionMma final : public MmaStage {
     }
   }
 
-  // Chunk t of each piece of row g or g + 8.
+  // Chunk t of each piece of row g or g + 8 of a tile.
   void bring_query(Query& q, int64_t half) {
     const Expr* chunks = chunks_of(p_.rows);
     Exprs extents;
     for (const ir::Dim* d : p_.rows.dims) extents.push_back(d->extent);
-    q.row = k_.b.let(ctx_.add(ctx_.add(ctx_.mul(warp_, number(kMmaRows)), group_), number(half * kMmaRows / 2)));
+    q.row = k_.b.let(ctx_.add(ctx_.add(warp_row_, group_), number(half * kMmaRows / 2)));
     q.at = k_.decoded(existing(p_.rows, ctx_.add(first_, q.row), tile_.rows), extents);
     with_query(q, [&] {
       const Reached reached = reach_chunks(p_.rows, chunks);
@@ -362,29 +382,32 @@ class AttentionMma final : public MmaStage {
 
   const Expr* chunk_at(const Expr* place) { return k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, kCellsOfChunk}, ctx_.mul(place, number(kCellsOfChunk)))); }
 
+  size_t tiles() const { return queries_.size() / 2; }
+
   void add_scores() {
-    const int64_t columns = tile_.columns / kMmaColumns;
-    Exprs sums(static_cast<size_t>(columns), zero(4));
+    const int64_t columns = keys_of_warp_ / kMmaColumns;
+    std::vector<Exprs> sums(tiles(), Exprs(static_cast<size_t>(columns), zero(4)));
     for (int64_t p = 0; p < pieces_; ++p) {
       std::vector<Halves> keys;
       for (int64_t n = 0; n < columns; ++n)
         keys.push_back(halves(chunk_at(ctx_.add(keys_here_, number((p * tile_.columns + n * kMmaColumns) * kRowChunks))), key_is_short_));
       const auto of_row = [&](const Query& q) { return halves(q.chunks[static_cast<size_t>(p)], query_is_short_, high_bits_); };
       const bool apart = factors_ == DType::F32 && p > 0;
-      Exprs products = apart ? Exprs(sums.size(), zero(4)) : sums;
-      add_piece(of_row(queries_[0]), of_row(queries_[1]), keys, products);
-      for (size_t n = 0; n < sums.size(); ++n) sums[n] = apart ? k_.b.let(loop::vec_binary(ctx_, Op::Add, sums[n], products[n])) : products[n];
+      for (size_t m = 0; m < tiles(); ++m) {
+        Exprs products = apart ? Exprs(sums[m].size(), zero(4)) : sums[m];
+        add_piece(of_row(queries_[2 * m]), of_row(queries_[2 * m + 1]), keys, products);
+        for (size_t n = 0; n < products.size(); ++n) sums[m][n] = apart ? k_.b.let(loop::vec_binary(ctx_, Op::Add, sums[m][n], products[n])) : products[n];
+      }
     }
-    for (unsigned half = 0; half < 2; ++half) {
-      queries_[half].scores.clear();
-      for (const Expr* four : sums)
-        for (unsigned k = 0; k < 2; ++k) queries_[half].scores.push_back(k_.b.let(of(four, half * 2 + k)));
+    for (size_t q = 0; q < queries_.size(); ++q) {
+      queries_[q].scores.clear();
+      for (const Expr* four : sums[q / 2])
+        for (unsigned k = 0; k < 2; ++k) queries_[q].scores.push_back(k_.b.let(of(four, static_cast<unsigned>(q % 2) * 2 + k)));
     }
   }
 
   // Scores become weights, the row's top and sum those of all keys so far.
   void weigh(Query& q, const Expr* first) {
-    const Expr* lowest = ctx_.number(-INFINITY, DType::F32);
     with_query(q, [&] {
       for (size_t k = 0; k < q.scores.size(); ++k) q.scores[k] = score(q.scores[k], ctx_.add(first, key_of(k)));
     });
@@ -392,20 +415,22 @@ class AttentionMma final : public MmaStage {
     for (; best.size() > 1; best.resize(best.size() / 2))
       for (size_t k = 0; k < best.size() / 2; ++k) best[k] = k_.b.let(loop::vec_binary(ctx_, Op::Max, best[2 * k], best[2 * k + 1]));
     const Expr* top = k_.b.let(loop::vec_binary(ctx_, Op::Max, q.top, k_.b.fold_lanes(Op::Max, best[0], kLanesOfRow)));
-    // Where all scores are -inf so far, their difference would be no number: a score to come would not wash that away.
-    const Expr* least = k_.b.let(ctx_.select(ctx_.binary(Op::Eq, top, lowest), zero(), top));
-    // Scores are at most the top: nothing overflows, however large they are, and the largest weight is 1.
-    const auto power = [&](const Expr* score) {
-      const Expr* below = loop::vec_binary(ctx_, Op::Mul, loop::vec_binary(ctx_, Op::Sub, score, least), ctx_.number(scale_ * kLog2E, DType::F32));
-      return k_.b.let(ctx_.unary(Op::Exp2, below));
-    };
-    q.fading = power(q.top);
-    for (const Expr*& score : q.scores) score = power(score);
+    const Expr* least = least_of(top);
+    q.fading = power(q.top, least);
+    for (const Expr*& score : q.scores) score = power(score, least);
     Exprs all = q.scores;
     for (; all.size() > 1; all.resize(all.size() / 2))
       for (size_t k = 0; k < all.size() / 2; ++k) all[k] = k_.b.let(loop::vec_binary(ctx_, Op::Add, all[2 * k], all[2 * k + 1]));
     k_.b.assign(q.all, multiply_add(all[0], q.all, q.fading));
     k_.b.assign(q.top, top);
+  }
+
+  // Where all scores are -inf so far, their difference would be no number: a score to come would not wash that away.
+  const Expr* least_of(const Expr* top) { return k_.b.let(ctx_.select(ctx_.binary(Op::Eq, top, ctx_.number(-INFINITY, DType::F32)), zero(), top)); }
+  // Scores are at most the top: nothing overflows, however large they are, and the largest weight is 1.
+  const Expr* power(const Expr* score, const Expr* least) {
+    const Expr* below = loop::vec_binary(ctx_, Op::Mul, loop::vec_binary(ctx_, Op::Sub, score, least), ctx_.number(scale_ * kLog2E, DType::F32));
+    return k_.b.let(ctx_.unary(Op::Exp2, below));
   }
 
   const Expr* key_of(size_t score) {
@@ -426,9 +451,9 @@ class AttentionMma final : public MmaStage {
     return result;
   }
 
-  // The weights of the keys of one step as the first factor: numbers whose sum they are, the largest first.
-  Exprs weights(size_t step) {
-    const auto of_row = [&](size_t half, size_t k) { return queries_[half].scores[k]; };
+  // The weights of a tile and the keys of one step as the first factor: numbers whose sum they are, the largest first.
+  Exprs weights(size_t tile, size_t step) {
+    const auto of_row = [&](size_t half, size_t k) { return queries_[2 * tile + half].scores[k]; };
     if (factors_ == DType::F32 && a_.rounding == DType::F32) {
       Exprs four;
       for (const size_t k : {2 * step, 2 * step + 1})
@@ -481,115 +506,157 @@ class AttentionMma final : public MmaStage {
     return ctx_.binary(Op::BitOr, ctx_.binary(Op::Shr, as(DType::U32, first), ctx_.integer(16, DType::U32)), ctx_.binary(Op::BitAnd, as(DType::U32, second), upper_half()));
   }
 
+  // Of a tile: the weights of each step, and what its sums fade by.
+  struct Weighed {
+    std::vector<Exprs> steps;
+    const Expr* fading = nullptr;
+  };
+
   void add_values() {
-    const int64_t steps = tile_.columns / (kMmaColumns * values_);
-    std::vector<Exprs> a;
-    for (int64_t k = 0; k < steps; ++k) a.push_back(weights(static_cast<size_t>(k)));
-    const Expr *upper = queries_[0].fading, *lower = queries_[1].fading, *fading = k_.b.let(loop::widen(ctx_, {upper, upper, lower, lower}));
-    if (values_ == 1) add_pieces(a, fading);
-    else add_short_values(a, fading);
+    std::vector<Weighed> all;
+    for (size_t m = 0; m < tiles(); ++m) {
+      Weighed& one = all.emplace_back();
+      for (int64_t k = 0; k < keys_of_warp_ / (kMmaColumns * values_); ++k) one.steps.push_back(weights(m, static_cast<size_t>(k)));
+      const Expr *upper = queries_[2 * m].fading, *lower = queries_[2 * m + 1].fading;
+      one.fading = k_.b.let(loop::widen(ctx_, {upper, upper, lower, lower}));
+    }
+    if (values_ == 1) add_pieces(all);
+    else add_short_values(all);
   }
 
   // 32 elements of all values after the other, whose sums have few products under way.
-  void add_pieces(const std::vector<Exprs>& a, const Expr* fading) {
+  void add_pieces(const std::vector<Weighed>& tiles) {
     constexpr size_t kStepsOfPiece = kPieceKeys / kMmaColumns;
     for (int64_t group = 0; group < elements_ / kElementsOfWarp; ++group)
-      for (size_t begin = 0; begin < a.size(); begin += kStepsOfPiece) {
-        Exprs products(kTilesOfWarp, zero(4));
-        for (size_t step = begin; step < begin + kStepsOfPiece; ++step) add_step(group, static_cast<int64_t>(step), a[step], products);
-        for (size_t n = 0; n < kTilesOfWarp; ++n) {
-          const Expr* sum = sum_at(group, n);
-          k_.b.assign(sum, begin == 0 ? loop::vec_fma(ctx_, sum, fading, products[n]) : loop::vec_binary(ctx_, Op::Add, sum, products[n]));
-        }
+      for (size_t begin = 0; begin < tiles[0].steps.size(); begin += kStepsOfPiece) {
+        std::vector<Exprs> products(tiles.size(), Exprs(kTilesOfWarp, zero(4)));
+        for (size_t step = begin; step < begin + kStepsOfPiece; ++step) add_step(group, step, tiles, products);
+        for (size_t m = 0; m < tiles.size(); ++m)
+          for (size_t n = 0; n < kTilesOfWarp; ++n) {
+            const Expr *sum = sum_at(m, group, n), *product = products[m][n];
+            k_.b.assign(sum, begin == 0 ? loop::vec_fma(ctx_, sum, tiles[m].fading, product) : loop::vec_binary(ctx_, Op::Add, sum, product));
+          }
       }
   }
 
-  const Expr* sum_at(int64_t group, size_t n) { return sums_[static_cast<size_t>(group) * kTilesOfWarp + n]; }
+  const Expr*& sum_at(size_t tile, int64_t group, size_t n) { return sums_[(tile * static_cast<size_t>(elements_ / kElementsOfWarp) + static_cast<size_t>(group)) * kTilesOfWarp + n]; }
 
   // Products of the keys of one step, the smallest first.
-  void add_step(int64_t group, int64_t step, const Exprs& weights, Exprs& products) {
-    const int64_t place = step * kMmaColumns * row_chunks_ + group * kElementsOfWarp / kCellsOfChunk;
+  void add_step(int64_t group, size_t step, const std::vector<Weighed>& tiles, std::vector<Exprs>& products) {
+    const int64_t place = static_cast<int64_t>(step) * kMmaColumns * row_chunks_ + group * kElementsOfWarp / kCellsOfChunk;
     const auto values_at = [&](int64_t at) { return halves(chunk_at(ctx_.add(values_here_, number(at))), value_is_short_); };
     const Halves upper = values_at(place), lower = values_at(place + row_chunks_);
-    const auto add = [&](const Expr* weights, const Expr* Halves::*half) {
-      if (!(upper.*half)) return;
-      for (unsigned n = 0; n < kTilesOfWarp; ++n) products[n] = k_.b.mma(factors_, products[n], weights, loop::widen(ctx_, {of(upper.*half, n), of(lower.*half, n)}));
-    };
-    for (size_t k = weights.size(); k-- > 1;) add(weights[k], &Halves::high);
-    add(weights[0], &Halves::low);
-    add(weights[0], &Halves::high);
+    for (size_t m = 0; m < tiles.size(); ++m) {
+      const auto add = [&](const Expr* weights, const Expr* Halves::*half) {
+        if (!(upper.*half)) return;
+        for (unsigned n = 0; n < kTilesOfWarp; ++n) products[m][n] = k_.b.mma(factors_, products[m][n], weights, loop::widen(ctx_, {of(upper.*half, n), of(lower.*half, n)}));
+      };
+      const Exprs& weights = tiles[m].steps[step];
+      for (size_t k = weights.size(); k-- > 1;) add(weights[k], &Halves::high);
+      add(weights[0], &Halves::low);
+      add(weights[0], &Halves::high);
+    }
   }
 
   // Values of 16 bits: sums fade, then products join them, as those of other products of 16 bits do.
-  void add_short_values(const std::vector<Exprs>& a, const Expr* fading) {
-    Exprs sums;
-    for (const Expr* sum : sums_) sums.push_back(k_.b.let(loop::vec_binary(ctx_, Op::Mul, sum, fading)));
-    for (int64_t first = 0; first < elements_; first += of_load(first)) {
-      const int64_t tiles = of_load(first) / kMmaColumns;
-      for (size_t step = 0; step < a.size(); ++step) {
-        const Exprs upper = pairs_of_keys(static_cast<int64_t>(step) * kKeysOfStep, first), lower = pairs_of_keys(static_cast<int64_t>(step) * kKeysOfStep + kMmaColumns, first);
-        for (size_t k = a[step].size(); k-- > 0;)
-          for (int64_t n = 0; n < tiles; ++n) {
-            const Expr*& sum = sums[static_cast<size_t>(first / kMmaColumns + n)];
-            sum = k_.b.mma(factors_, sum, a[step][k], loop::widen(ctx_, {upper[static_cast<size_t>(n)], lower[static_cast<size_t>(n)]}));
-          }
+  void add_short_values(const std::vector<Weighed>& tiles) {
+    for (int64_t group = 0; group < elements_ / kElementsOfWarp; ++group) {
+      std::vector<Exprs> sums(tiles.size());
+      for (size_t m = 0; m < tiles.size(); ++m)
+        for (size_t n = 0; n < kTilesOfWarp; ++n) sums[m].push_back(k_.b.let(loop::vec_binary(ctx_, Op::Mul, sum_at(m, group, n), tiles[m].fading)));
+      for (size_t step = 0; step < tiles[0].steps.size(); ++step) {
+        const Exprs values = columns_of_values(static_cast<int64_t>(step), group);
+        for (size_t m = 0; m < tiles.size(); ++m)
+          for (size_t k = tiles[m].steps[step].size(); k-- > 0;)
+            for (size_t n = 0; n < kTilesOfWarp; ++n) sums[m][n] = k_.b.mma(factors_, sums[m][n], tiles[m].steps[step][k], values[n]);
       }
+      for (size_t m = 0; m < tiles.size(); ++m)
+        for (size_t n = 0; n < kTilesOfWarp; ++n) k_.b.assign(sum_at(m, group, n), sums[m][n]);
     }
-    for (size_t n = 0; n < sums.size(); ++n) k_.b.assign(sums_[n], sums[n]);
   }
 
-  // Elements whose values eight lanes read at once, from `first` on: 16 bytes each, or 8 of the last ones.
-  int64_t of_load(int64_t first) const { return elements_ - first >= 2 * kElementsOfWarp ? 2 * kElementsOfWarp : kElementsOfWarp; }
-
-  // Of keys 2t + `key` and the next one, for each element that this lane reads, as cells.
-  Exprs pairs_of_keys(int64_t key, int64_t first) {
-    const int64_t words = of_load(first) / (kMmaColumns * values_);
-    const auto row = [&](int64_t of) {
-      const Expr* begin = ctx_.mul(ctx_.add(values_here_, number((key + of) * row_chunks_)), number(kCellsOfChunk));
-      const Expr* at = ctx_.add(ctx_.add(begin, ctx_.mul(group_, number(words))), number(first / values_));
-      return k_.b.let(loop::vec_load(ctx_, memory_, {DType::U32, static_cast<uint16_t>(words)}, at));
-    };
-    const Expr *even = row(0), *odd = row(1), *low_half = ctx_.integer(0xffff, DType::U32), *sixteen = ctx_.integer(16, DType::U32);
-    Exprs cells;
-    for (unsigned w = 0; w < words; ++w) {
-      const Expr *x = of(even, w), *y = of(odd, w);
-      cells.push_back(k_.b.let(ctx_.binary(Op::BitOr, ctx_.binary(Op::BitAnd, x, low_half), ctx_.binary(Op::Shl, y, sixteen))));
-      cells.push_back(k_.b.let(ctx_.binary(Op::BitOr, ctx_.binary(Op::Shr, x, sixteen), ctx_.binary(Op::BitAnd, y, upper_half()))));
+  // The 16 keys of a step by the elements of a group, tile by tile.
+  Exprs columns_of_values(int64_t step, int64_t group) {
+    Exprs tiles;
+    for (int64_t n = 0; n < kTilesOfWarp; n += 2) {
+      const int64_t place = step * kKeysOfStep * row_chunks_ + group * kChunksOfGroup + n;
+      const Expr* at = ctx_.mul(ctx_.add(values_here_, number(place)), number(kCellsOfChunk));
+      const Expr* cells = k_.b.load_matrices(loop::vec_load(ctx_, memory_, {DType::U32, kCellsOfChunk}, at), true);
+      for (const unsigned c : {0u, 2u}) tiles.push_back(loop::widen(ctx_, {of(cells, c), of(cells, c + 1)}));
     }
-    return cells;
+    return tiles;
   }
 
   // ---- behind the last turn ----
 
+  // Behind each row of sums in memory is a pad: lanes that store four, or two, at once meet in no bank.
+  int64_t width_of_results() const { return kElementsOfWarp + (values_ == 1 ? 4 : 8); }
+
   // Sums go through memory in pieces, so that neighbouring lanes write neighbours and the epilogue is code once for each.
   void write_results(const Expr* lane) {
-    const int64_t width = kElementsOfWarp + kPadOfResults;
+    if (shares_ > 1) join_tops();
     for (const Query& q : queries_) {
-      const Expr* all = k_.b.fold_lanes(Op::Add, q.all, kLanesOfRow);
-      k_.b.with_if(ctx_.binary(Op::Eq, in_group_, number(0)), [&] { k_.b.store(rows_memory_, q.row, all); });
+      const Expr* all = faded(q, k_.b.fold_lanes(Op::Add, q.all, kLanesOfRow));
+      store_of_row(q, shares_ == 1 ? 0 : shares_, all);
     }
     for (int64_t group = 0; group < elements_ / kElementsOfWarp; ++group) {
       k_.b.append(loop::StmtKind::Barrier);
-      for (unsigned half = 0; half < 2; ++half)
-        for (unsigned column = 0; column < 2; ++column) {  // of each tile; four tiles are four elements side by side
-          Exprs four;
-          for (size_t n = 0; n < kTilesOfWarp; ++n) four.push_back(of(sum_at(group, n), half * 2 + column));
-          const Expr* place = ctx_.add(ctx_.mul(queries_[half].row, number(width / kCellsOfChunk)), ctx_.add(ctx_.mul(in_group_, number(2)), number(column)));
-          k_.b.store(memory_, ctx_.mul(place, number(kCellsOfChunk)), loop::vec_convert(ctx_, Op::Bitcast, DType::U32, loop::widen(ctx_, std::move(four))));
-        }
+      for (size_t q = 0; q < queries_.size(); ++q) store_sums(group, q);
       k_.b.append(loop::StmtKind::Barrier);
-      write_group(group, lane, width);
+      write_group(group, lane);
     }
   }
 
-  void write_group(int64_t group, const Expr* lane, int64_t width) {
+  // Where a number of a row of the block lies that a share has: `first` shares of other numbers lie before.
+  const Expr* place_of_row(const Expr* row, int64_t first, const Expr* share) { return ctx_.add(ctx_.add(row, number(first * tile_.rows)), ctx_.mul(share, number(tile_.rows))); }
+  void store_of_row(const Query& q, int64_t first, const Expr* value) {
+    k_.b.with_if(ctx_.binary(Op::Eq, in_group_, number(0)), [&] { k_.b.store(rows_memory_, place_of_row(q.row, first, share_), value); });
+  }
+
+  // What each share has fades to the largest of all tops, as it does from turn to turn.
+  void join_tops() {
+    for (const Query& q : queries_) store_of_row(q, 0, q.top);
+    k_.b.append(loop::StmtKind::Barrier);
+    for (Query& q : queries_) {
+      const Expr* top = nullptr;
+      for (int64_t share = 0; share < shares_; ++share) {
+        const Expr* one = k_.b.let(loop::vec_load(ctx_, rows_memory_, {DType::F32, 1}, place_of_row(q.row, 0, number(share))));
+        top = k_.b.let(top ? loop::vec_binary(ctx_, Op::Max, top, one) : one);
+      }
+      q.fading = power(q.top, least_of(top));
+    }
+  }
+  const Expr* faded(const Query& q, const Expr* sums) {
+    return shares_ == 1 ? sums : k_.b.let(loop::vec_binary(ctx_, Op::Mul, sums, loop::splat(ctx_, q.fading, sums->type.lanes)));
+  }
+
+  // Of row g or g + 8 of a tile.
+  void store_sums(int64_t group, size_t query) {
+    const Query& q = queries_[query];
+    const Expr* row = place_of_row(q.row, 0, share_);
+    const auto store = [&](int64_t column, Exprs sums) {
+      const auto count = static_cast<int64_t>(sums.size());
+      const Expr* place = ctx_.add(ctx_.mul(row, number(width_of_results() / count)), ctx_.add(ctx_.mul(in_group_, number(values_ == 1 ? 2 : 1)), number(column)));
+      k_.b.store(memory_, ctx_.mul(place, number(count)), loop::vec_convert(ctx_, Op::Bitcast, DType::U32, faded(q, loop::widen(ctx_, std::move(sums)))));
+    };
+    const auto sum = [&](size_t n, unsigned column) { return of(sum_at(query / 2, group, n), static_cast<unsigned>(query % 2) * 2 + column); };
+    // Of f32 four tiles are four elements side by side.
+    for (unsigned column = 0; column < 2 && values_ == 1; ++column) store(column, {sum(0, column), sum(1, column), sum(2, column), sum(3, column)});
+    for (size_t n = 0; n < kTilesOfWarp && values_ != 1; ++n) store(static_cast<int64_t>(n) * kMmaColumns / 2, {sum(n, 0), sum(n, 1)});
+  }
+
+  void write_group(int64_t group, const Expr* lane) {
     const Expr *column = k_.b.let(ctx_.floormod(lane, number(kElementsOfWarp))), *first_row = k_.b.let(ctx_.floordiv(lane, number(kElementsOfWarp)));
-    where_it_exists(values_side_, k_.b.let(element_of(group, column)), elements_, [&] {
+    where_it_exists(values_side_, k_.b.let(ctx_.add(column, number(group * kElementsOfWarp))), elements_, [&] {
       k_.b.with_for(first_row, number(tile_.rows), lanes_ / kElementsOfWarp, [&](const Expr* row) {
         where_it_exists(p_.rows, k_.b.let(ctx_.add(first_, row)), tile_.rows, [&] {
-          const Expr* bits = loop::vec_load(ctx_, memory_, {DType::U32, 1}, ctx_.add(ctx_.mul(row, number(width)), column));
-          s_.define(a_.all, k_.b.let(loop::vec_load(ctx_, rows_memory_, {DType::F32, 1}, row)));
-          s_.define(a_.parted, k_.b.let(ctx_.convert(Op::Bitcast, {DType::F32, 1}, bits)));
+          const auto number_of = [&](int64_t share) { return loop::vec_load(ctx_, rows_memory_, {DType::F32, 1}, place_of_row(row, shares_ == 1 ? 0 : shares_, number(share))); };
+          const auto sum_of = [&](int64_t share) {
+            const Expr* place = ctx_.mul(place_of_row(row, 0, number(share)), number(width_of_results()));
+            return as(DType::F32, loop::vec_load(ctx_, memory_, {DType::U32, 1}, ctx_.add(place, column)));
+          };
+          s_.define(a_.all, of_shares(number_of));
+          s_.define(a_.parted, of_shares(sum_of));
           s_.define(a_.mixed, k_.b.let(s_.value(a_.weight)));
           emit_writes(s_, k_.b, n_, nullptr);
         });
@@ -597,18 +664,18 @@ class AttentionMma final : public MmaStage {
     });
   }
 
-  // Of column 4c + n of a group, which is tile n's column c. Tiles of two groups share what a lane reads at once of values of 16 bits.
-  const Expr* element_of(int64_t group, const Expr* column) {
-    const int64_t first = group / 2 * 2 * kElementsOfWarp;
-    if (values_ == 1 || of_load(first) == kElementsOfWarp) return ctx_.add(column, number(group * kElementsOfWarp));
-    const Expr *c = ctx_.floordiv(column, number(kTilesOfWarp)), *n = ctx_.floormod(column, number(kTilesOfWarp));
-    return ctx_.add(ctx_.add(ctx_.mul(c, number(2 * kTilesOfWarp)), n), number(first + group % 2 * kTilesOfWarp));
+  // What the shares have, in their order.
+  const Expr* of_shares(const std::function<const Expr*(int64_t share)>& one) {
+    const Expr* all = k_.b.let(one(0));
+    for (int64_t share = 1; share < shares_; ++share) all = k_.b.let(ctx_.binary(Op::Add, all, one(share)));
+    return all;
   }
 
   const Attention& a_;
   Side values_side_;
   const schedule::Tile tile_;
   const int64_t lanes_;                        // of the block
+  const int64_t shares_, keys_of_warp_;        // of a turn: warps that have some of its keys each; how many
   const int64_t pieces_;                       // of the depth
   const int64_t elements_, row_chunks_;        // of a value, filled up; chunks from one row of values in memory to the next
   int64_t turn_chunks_ = 0;                    // of keys and values in memory
@@ -623,11 +690,11 @@ class AttentionMma final : public MmaStage {
   bool query_is_short_ = false, key_is_short_ = false, value_is_short_ = false;
   const Expr *key_chunks_ = nullptr, *value_chunks_ = nullptr;
   uint32_t memory_ = 0, rows_memory_ = 0;
-  const Expr *first_ = nullptr, *warp_ = nullptr, *group_ = nullptr, *in_group_ = nullptr, *key_place_ = nullptr, *value_place_ = nullptr, *keys_end_ = nullptr;
+  const Expr *first_ = nullptr, *warp_row_ = nullptr, *share_ = nullptr, *group_ = nullptr, *in_group_ = nullptr, *key_place_ = nullptr, *value_place_ = nullptr, *keys_end_ = nullptr;
   std::vector<BroughtKey> keys_;
   std::vector<BroughtValue> brought_;
-  std::array<Query, 2> queries_;               // of a lane: rows g and g + 8 of its warp's
-  Exprs sums_;                                 // of a lane, four at once: tile by tile
+  std::vector<Query> queries_;                 // of a lane: rows g and g + 8 of each tile of its warp
+  Exprs sums_;                                 // of a lane, four at once: of each tile of queries, tile by tile of the elements
 };
 
 }  // namespace
@@ -640,6 +707,24 @@ std::string attention_mma_instruction(const Job& job, const Attention& a) {
 }
 
 int64_t attention_mma_depth(const Attention& a) { return up_to(a.product.depth_points->i, kCellsOfChunk * kRowChunks * cell_values(attention_factors(a))); }
+
+MmaBlock attention_mma_block(const Attention& a, const schedule::Schedule& how) {
+  const schedule::Tile& t = how.tile;
+  const DType factors = attention_factors(a);
+  const int64_t values = cell_values(factors), elements = up_to(a.values.points->i, kElementsOfWarp), shares = schedule::key_shares(how);
+  // Queries, sums and scores, where it brings what to, and what is under way of keys, values and weights: as ptxas has it for sm_90 (2026-11-29).
+  const auto cells = static_cast<double>(t.warp / kMmaRows * ((t.depth / values + elements) / 2 + t.columns / shares / 2));
+  MmaBlock block;
+  const double brought = static_cast<double>(t.columns * (kRowChunks + elements / (kCellsOfChunk * values))) / how.block;
+  block.registers = (factors == DType::F32 ? 2 * cells + 1.5 * brought : 1.4 * cells + brought) + (factors == DType::BF16 && a.rounding != factors ? 20 : 0);
+  // Three products of tf32 take four times as long as one of 16 bits, and read twice as much; weights of 16 bits are two numbers.
+  block.products = static_cast<double>(t.depth + elements) / 128 * (factors != DType::F32 ? 1 : a.rounding == DType::F32 ? 2 : 3);
+  const int64_t turn = turn_chunks(t, elements, values) * kBytesOfChunk;
+  block.brings = a.rounding == DType::F32 ? 4 : 1;
+  block.is_ahead = turns_of_memory(t, shares, turn) == 2;
+  block.bytes = static_cast<double>(turn * turns_of_memory(t, shares, turn) + rows_in_memory(t, shares) * kBytesOfCell);
+  return block;
+}
 
 StagePtr attention_mma_stage(const Job& job, const Attention& a, Skeleton& k, const schedule::Schedule& how) { return std::make_unique<AttentionMma>(job, a, k, how); }
 

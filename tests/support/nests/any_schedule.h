@@ -40,7 +40,7 @@ inline void change_loops(std::mt19937& rng, schedule::Schedule& s) {
 
 // One number of what a workgroup has of a product, of rows or of queries.
 inline void change_tile(std::mt19937& rng, schedule::Schedule& s) {
-  switch (rng() % 7) {
+  switch (rng() % 8) {
     case 0: s.tile.rows = one_of<int64_t>(rng, {1, 2, 4, 8, 16, 32, 64}); break;
     case 1: s.tile.columns = one_of<int64_t>(rng, {1, 2, 4, 8, 16, 32, 64}); break;
     case 2: s.tile.depth = one_of<int64_t>(rng, {1, 2, 3, 4, 8, 16, 32, 64}); break;
@@ -48,6 +48,7 @@ inline void change_tile(std::mt19937& rng, schedule::Schedule& s) {
     case 4: s.tile.flat = !s.tile.flat; break;
     case 5: s.block = one_of<unsigned>(rng, {0, 32, 64, 128, 256}); break;
     case 6: s.tile.stages = one_of<unsigned>(rng, {0, 1, 2, 3, 4, 5}); break;
+    case 7: s.tile.warp = one_of<unsigned>(rng, {0, 16, 24, 32, 64}); break;
   }
 }
 
@@ -62,7 +63,8 @@ inline void change_tile_wholly(std::mt19937& rng, schedule::Schedule& s) {
     case schedule::Family::Tile:
     case schedule::Family::Attention:
       if (schedule::is_mma(s) && s.family == schedule::Family::Attention) {
-        s.tile.rows = one_of<int64_t>(rng, {16, 32, 64}), s.tile.columns = one_of<int64_t>(rng, {16, 32, 64}), s.block = static_cast<unsigned>(2 * s.tile.rows);
+        s.tile.warp = one_of<unsigned>(rng, {16, 32}), s.tile.rows = s.tile.warp * one_of<int64_t>(rng, {1, 2, 4}), s.tile.columns = one_of<int64_t>(rng, {16, 32, 64, 128});
+        s.block = static_cast<unsigned>(s.tile.rows / s.tile.warp * 32) * one_of<unsigned>(rng, {1, 2, 4});
         break;
       }
       if (schedule::has_one_query(s)) {

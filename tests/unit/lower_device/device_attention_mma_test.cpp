@@ -79,6 +79,21 @@ void check(ir::Context& ctx, const nest::Function& f, const char* instruction, c
   CHECK(counts.conflicts == 0);
 }
 
+// Queries of a block and of a warp, keys of a turn, lanes.
+struct Blocks {
+  int64_t rows;
+  unsigned warp;
+  int64_t keys;
+  unsigned lanes;
+};
+constexpr Blocks kBlocks[] = {{32, 16, 32, 64}, {64, 16, 64, 128}, {64, 32, 32, 64}, {128, 32, 32, 128}, {64, 32, 64, 64},                  // each warp has all keys of a turn
+                              {16, 16, 32, 64}, {16, 16, 64, 128}, {32, 16, 64, 128}, {64, 16, 64, 256}};  // several share them
+
+schedule::Schedule by(schedule::Schedule how, const Blocks& b) {
+  how.tile.rows = b.rows, how.tile.columns = b.keys, how.tile.warp = b.warp, how.block = b.lanes;
+  return how;
+}
+
 const char* name_of_factors(DType t) { return t == DType::F32 ? "f32" : t == DType::F16 ? "f16" : "bf16"; }
 constexpr DType kTypes[] = {DType::F32, DType::F16, DType::BF16};
 
@@ -120,21 +135,58 @@ TEST_CASE("weights that the nest rounds are one product, and factors of tf32 one
         int64_t products = 0;
         for (size_t found = 0; (found = text.find("mma.sync", found)) != text.npos; ++found) ++products;
         const int64_t cells = t == DType::F32 ? 8 : 16, elements = (values + 31) / 32 * 32;
-        CHECK(products == how.tile.columns / 8 * (how.tile.depth / cells) + how.tile.columns / cells * (elements / 8));
+        const int64_t keys = how.tile.columns / schedule::key_shares(how) * (how.tile.warp / 16);  // of a warp, times its tiles of queries
+        CHECK(products == keys / 8 * (how.tile.depth / cells) + keys / cells * (elements / 8));
       }
 }
 
 TEST_CASE("every tile of attention by warps") {
   for (const DType t : kTypes)
-    for (const int64_t rows : {32, 64})
-      for (const int64_t columns : {32, 64}) {
+    for (const Blocks& b : kBlocks) {
+      CAPTURE(b.rows);
+      CAPTURE(b.keys);
+      CAPTURE(b.lanes);
+      ir::Context ctx;
+      NestMaker m(ctx);
+      test::attention(m, {.causal = b.keys == 64, .heads = 1, .depth = 24, .values = 36, .type = t, .value_type = t}, m.n(b.rows + 19), m.n(b.keys + 65));
+      const schedule::Schedule how = by(schedules(ctx, m.f).front(), b);
+      check(ctx, m.f, name_of_factors(t), {}, 0, false, &how);
+    }
+}
+
+TEST_CASE("warps that share the keys of a turn join what each has: ends, masks, windows, queries that see no key, free extents") {
+  for (const DType t : kTypes)
+    for (const Blocks& b : {Blocks{16, 16, 64, 128}, {32, 16, 32, 128}})
+      for (const int form : {0, 1, 2, 3}) {
+        CAPTURE(b.rows);
+        CAPTURE(form);
+        const AttentionForm made{.causal = form == 1, .window = form == 2, .masked = form != 1, .safe = form != 3, .heads = 1, .depth = 20, .values = 40, .type = t, .value_type = t};
         ir::Context ctx;
         NestMaker m(ctx);
-        test::attention(m, {.causal = columns == 64, .heads = 1, .depth = 40, .values = 36, .type = t, .value_type = t}, m.n(rows + 3), m.n(columns + 65));
-        schedule::Schedule how = schedules(ctx, m.f).front();
-        how.tile.rows = rows, how.tile.columns = columns, how.block = static_cast<unsigned>(2 * rows);
-        check(ctx, m.f, name_of_factors(t), {}, 0, false, &how);
+        const ir::Sym *L = ctx.declare_sym("L", 0, 4096), *U = ctx.declare_sym("U", 0, 4096);
+        test::attention(m, made, ctx.sym(L), ctx.sym(U));
+        const schedule::Schedule how = by(schedules(ctx, m.f).front(), b);
+        for (const auto& [queries, keys] : {std::pair{37, 100}, {16, 16}, {3, 0}}) check(ctx, m.f, name_of_factors(t), {{L, queries}, {U, keys}}, 0, made.safe, &how);
+        check(ctx, m.f, name_of_factors(t), {{L, 20}, {U, 90}}, 50, made.safe, &how);  // the first shares see nothing
       }
+}
+
+TEST_CASE("a query whose keys are all of one share has what they say, and one that is no number has no other") {
+  for (const DType t : {DType::F32, DType::F16}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    test::attention(m, {.masked = true, .safe = true, .heads = 1, .type = t, .value_type = t}, m.n(32), m.n(64));
+    auto inputs = inputs_of(m.f, {}, 48, true);  // the last of four shares; odd queries see no key
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (m.f.arrays[m.f.inputs[k]].name == "q") ir::store_element(t, inputs[k].bytes.data(), 4 * 8, {.f = std::nan("")});
+    const schedule::Schedule how = by(schedules(ctx, m.f).front(), {16, 16, 64, 128});
+    const nest::Tensor y = test::run_lowered(ctx, m.f, inputs, device("cuda-sm80"), {}, math, 1, &how).outputs.back();
+    for (int64_t e = 0; e < 32 * 8; ++e) {
+      const double got = ir::load_element(DType::F32, y.bytes.data(), static_cast<uint64_t>(e)).f;
+      CHECK(std::isfinite(got) == (e / 8 != 4));
+      CHECK((got == 0) == (e / 8 % 2 == 1));
+    }
+  }
 }
 
 TEST_CASE("attention by warps of extents that only the run knows, none and one among them") {
@@ -189,8 +241,7 @@ TEST_CASE("infinite values behind the last key of a block do not matter to it, a
     NestMaker m(ctx);
     test::attention(m, {.causal = true, .heads = 1, .type = t, .value_type = t}, m.n(64), m.n(72));  // the first 32 queries see 40 keys, in two turns
     auto inputs = inputs_of(m.f, {}, 0, false);
-    schedule::Schedule how = schedules(ctx, m.f).front();
-    how.tile.rows = 32, how.block = 64;
+    const schedule::Schedule how = by(schedules(ctx, m.f).front(), {32, 16, 32, 64});
     const auto set = [&](const char* name, int64_t at, double value) {
       for (size_t k = 0; k < inputs.size(); ++k)
         if (m.f.arrays[m.f.inputs[k]].name == name) ir::store_element(t, inputs[k].bytes.data(), static_cast<uint64_t>(at), {.f = value});
@@ -251,13 +302,26 @@ TEST_CASE("schedules of attention by warps are refused where memory, registers o
     const auto kernels = lower::lower_group(ctx, m.f, *group, "attention", device("cuda-sm80"), math, &*how);
     return kernels.ok() ? "" : kernels.status().message;
   };
-  CHECK(by("64 x 32 depth 32 copies 1 flat", "128") == "");
-  CHECK(by("32 x 32 depth 32 copies 1 flat", "128").find("blocks have 64 lanes") != std::string::npos);
-  CHECK(by("16 x 32 depth 32 copies 1 flat", "128").find("blocks have 32 lanes") != std::string::npos);
-  CHECK(by("64 x 16 depth 32 copies 1 flat", "128").find("32 or 64 keys") != std::string::npos);
-  CHECK(by("64 x 32 depth 16 copies 1 flat", "128").find("wholly") != std::string::npos);
-  CHECK(by("64 x 32 depth 32 copies 1", "128").find("wholly") != std::string::npos);
-  CHECK(by("128 x 32 depth 32 copies 1 flat", "256").find("two or four warps") != std::string::npos);
+  const auto refused = [&](const std::string& tile, const std::string& lanes, const char* why) { CHECK_MESSAGE(by(tile, lanes).find(why) != std::string::npos, tile << ", " << lanes << ": " << by(tile, lanes)); };
+  CHECK(by("64 x 32 depth 32 copies 1 flat warp 16", "128") == "");
+  CHECK(by("32 x 32 depth 32 copies 1 flat warp 16", "128") == "");
+  refused("64 x 32 depth 32 copies 1 flat", "128", "16 or 32 queries");
+  refused("64 x 32 depth 32 copies 1 flat warp 64", "128", "16 or 32 queries");
+  refused("48 x 32 depth 32 copies 1 flat warp 16", "96", "one, two or four warps are a block's");
+  refused("64 x 32 depth 32 copies 1 flat warp 16", "64", "share the keys");
+  refused("32 x 32 depth 32 copies 1 flat warp 16", "96", "share the keys");
+  refused("16 x 32 depth 32 copies 1 flat warp 16", "256", "share the keys");
+  refused("16 x 32 depth 32 copies 1 flat warp 16", "32", "two, four or eight warps");
+  refused("64 x 32 depth 32 copies 1 flat warp 16", "256", "brings a part of a turn");
+  refused("64 x 16 depth 32 copies 1 flat warp 16", "64", "share the keys");
+  refused("32 x 16 depth 32 copies 1 flat warp 16", "64", "32, 64 or 128 keys");
+  refused("16 x 32 depth 32 copies 1 flat warp 16", "128", "16 to 64 keys");
+  refused("64 x 128 depth 32 copies 1 flat warp 16", "128", "16 to 64 keys");
+  refused("64 x 32 depth 16 copies 1 flat warp 16", "128", "wholly");
+  refused("64 x 32 depth 32 copies 1 warp 16", "128", "wholly");
+  refused("32 x 64 depth 32 copies 1 flat warp 32", "64", "share keys have 16 queries");
+  refused("64 x 64 depth 32 copies 1 flat warp 32", "64", "too many sums");
+  refused("16 x 128 depth 32 copies 1 flat warp 16", "128", "larger than the memory");
 }
 
 namespace {
@@ -380,8 +444,8 @@ TEST_CASE("the assembler keeps attention by warps in registers, and its loop has
           if (width == 64) CHECK_MESSAGE((loop.find(" LDL") == loop.npos && loop.find(" STL") == loop.npos), what << " spills between its products");
           int64_t products = 0;
           for (size_t found = 0; (found = sass.find("HMMA", found)) != sass.npos; ++found) ++products;
-          // Of 16 queries and the keys of a turn, twice; three, one and two, or one and three of each.
-          const int64_t cells = t == DType::F32 ? 8 : 16, each = how.tile.columns / 8 * (width / cells);
+          // Of each 16 queries and the keys of a turn, twice; three, one and two, or one and three of each.
+          const int64_t cells = t == DType::F32 ? 8 : 16, each = how.tile.columns / schedule::key_shares(how) / 8 * (how.tile.warp / 16) * (width / cells);
           CHECK(products == each * (t == DType::F32 ? 3 + 3 : t == DType::F16 ? 1 + 2 : 1 + 3));
         }
   std::filesystem::remove_all(folder);

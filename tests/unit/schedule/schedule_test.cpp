@@ -16,6 +16,7 @@ const char* kTexts[] = {
     "map i:1 grid | j:1 grid | k:1 ; block 128 ; vectors 1",
     "proc ; block 64 ; vectors 1",
     "tile m:1 grid | n:1 grid || k:1 ; place sums ; tile 64 x 32 depth 16 copies 4 flat ; instr fma.f32 ; block 64 ; vectors 16",
+    "attention q:1 grid | f:1 || k:1 ; tile 128 x 32 depth 64 copies 1 flat warp 32 ; instr mma.f16 ; block 128 ; vectors 16",
     "slices m:1 grid | n:1 grid || k:1 ; tile 4 x 8 depth 16 copies 2 ; instr mul.f32 ; block 128 ; vectors 1",
     "lines n:1 grid | c:1 ; tile 4 x 32 depth 1 copies 1 ; block 128 ; vectors 1",
     "fold n:1 grid ; block 128 ; vectors 1",
@@ -71,7 +72,7 @@ TEST_CASE("a schedule is its text") {
 TEST_CASE("what is no schedule is refused with a message") {
   for (const char* text : {"", "map n", "map :1", "map n:", "map n:1x", "map n:1 lane x2", "map n:1 lanes", "map n:1 lanes 2", "map n:1 | ", "map n:1 n:1",
                            "map n:1 || k:1 || l:1", "map n:99999999999999999999", "map ; vectors", "map ; vectors 16 16", "map ; hoist far", "map ; what 1",
-                           "map ; blocks 1 steps 2 bytes", "map ; place", "map ; instr", "proc y2", "proc x", "map n:1 unroll 0", "folk n:1", "map n:1 grid 2", "map ; block", "map ; block 99999999", "map n:1 chains 70000", "tile n:1 ; tile 4", "tile n:1 ; tile 4 x", "tile n:1 ; tile 4 x 4 depth 1 copies 99999999", "tile n:1 ; tile 4 x 9999999999999 depth 1 copies 1"}) {
+                           "map ; blocks 1 steps 2 bytes", "map ; place", "map ; instr", "proc y2", "proc x", "map n:1 unroll 0", "folk n:1", "map n:1 grid 2", "map ; block", "map ; block 99999999", "map n:1 chains 70000", "tile n:1 ; tile 4", "attention n:1 ; tile 4 x 4 depth 1 copies 1 warp", "attention n:1 ; tile 4 x 4 depth 1 copies 1 warp 0", "tile n:1 ; tile 4 x", "tile n:1 ; tile 4 x 4 depth 1 copies 99999999", "tile n:1 ; tile 4 x 9999999999999 depth 1 copies 1"}) {
     const auto s = parse(text);
     CHECK_MESSAGE(!s.ok(), text);
     if (!s.ok()) CHECK(s.status().message.starts_with("schedule: "));
