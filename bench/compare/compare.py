@@ -158,7 +158,7 @@ def compare(case, threads, args, files, work, packages):
             facts.setdefault(kind, peer.facts)
             peer.end()
     for kind, of_kind in rounds.items():
-        row[kind] = facts[kind] | {"min_ms": min(r["min_ms"] for r in of_kind), "median_ms": float(np.median([r["median_ms"] for r in of_kind]))}
+        row[kind] = {name: fact for name, fact in facts[kind].items() if name != "package"} | {"min_ms": min(r["min_ms"] for r in of_kind), "median_ms": float(np.median([r["median_ms"] for r in of_kind]))}
     return row
 
 
