@@ -1,10 +1,16 @@
-// Subgroup reductions (vulkan-subgroup): long folds have one workgroup per output element. Each lane folds
-// every 128th element, so neighbours read neighbours; the lanes' partial results are reduced in an order that no device changes
-// (loop::StmtKind::FoldLanes), and the first lane does the rest of the point and writes.
+// Folds of devices whose lanes are shared, in two forms. Where loads are contiguous along the fold (vulkan-subgroup), long folds have one workgroup
+// per output element. Each lane folds every 128th element, so neighbours read neighbours; the lanes' partial results are reduced in an order that
+// no device changes (loop::StmtKind::FoldLanes), and the first lane does the rest of the point and writes.
 //
-// Without it a lane folds all of its row, at a distance of a row from its neighbour; where there are few rows, chunks are a launch of their own.
+// Where loads are contiguous along the points (mean of tokens, global pooling of channels-last pictures), few points would leave most lanes idle if each
+// had one of its own. A block has 32 neighbouring points times some slices of the fold; partial results of the slices pass through memory
+// that the lanes share, and the first 32 lanes join them, slice by slice, and write. Any device can do that.
+//
+// Without either a lane folds all of its row, at a distance of a row from its neighbour; where there are few rows, chunks are a launch of their own.
 #include <algorithm>
+#include <cmath>
 
+#include "packager/ir/typical.h"
 #include "packager/lower/device/lanes.h"
 #include "packager/lower/walk/templates.h"
 
@@ -17,6 +23,13 @@ using ir::Op;
 
 namespace {
 
+constexpr int64_t kColumns = 32;            // of a block: the lanes of a warp read as many neighbours
+constexpr double kLeastColumns = 16;        // fewer leave most of these lanes without a point
+constexpr int64_t kMostSlices = 16;
+constexpr double kStepsOfSlice = 4;         // at least, or joining the slices takes as long as what they save
+constexpr size_t kMostRanked = 2;
+constexpr size_t kMostFolds = 4;            // of one value: each has memory of its own
+constexpr unsigned kMostLanesOfDevice = 512;  // every device by PTX has blocks of 1,024 lanes, by Vulkan not every one of more than 128
 
 double points(const std::vector<const ir::Dim*>& dims) {
   double product = 1;
@@ -73,6 +86,32 @@ class FoldSearch {
   DimSet ours_ = 0;
 };
 
+// Every so many points of the fold from the lane's own on. The lanes share `dims`: one of the fold's, or all of them, as one index.
+const Expr* share_of(ir::Context& ctx, Facts& facts, const Expr* fold, const std::vector<const ir::Dim*>& dims, int64_t lanes, const Expr* lane) {
+  std::vector<const Expr*> extents;
+  for (const ir::Dim* d : dims) extents.push_back(d->extent);
+  const Expr* all = ctx.product(extents);
+  const ir::Dim* turn = ctx.declare_dim(dims.back()->name + "1", ctx.ceildiv(all, ctx.integer(lanes)));
+  const Expr *at = ctx.add(ctx.mul(ctx.dim(turn), ctx.integer(lanes)), lane), *left = at;
+  std::unordered_map<const Expr*, const Expr*> point;
+  for (size_t k = dims.size(); k-- > 0;) {
+    point.emplace(ctx.dim(dims[k]), k == 0 ? left : ctx.floormod(left, extents[k]));
+    if (k > 0) left = ctx.floordiv(left, extents[k]);
+  }
+  const bool exact = all->is_const() && all->i % lanes == 0;
+  const auto moved = [&](const Expr* e) {
+    if (!exact)
+      for (const ir::Dim* d : dims) e = guarded(ctx, facts, e, d);
+    return ctx.substitute(e, point);
+  };
+  ir::Fold share = *fold->fold;
+  std::replace(share.dims.begin(), share.dims.end(), dims.back(), turn);
+  std::erase_if(share.dims, [&](const ir::Dim* d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); });
+  const Expr* where = exact ? nullptr : ctx.binary(Op::Lt, at, all);
+  share.where = share.where ? ctx.logical_and(where, moved(share.where)) : where;
+  return ctx.fold(std::move(share), {moved(fold->args[0])});
+}
+
 class BlockFold final : public Stage {
  public:
   BlockFold(const Job& job, const FlatNest& nest, Skeleton& k, const schedule::Schedule& how, std::vector<const Expr*> folds)
@@ -91,37 +130,189 @@ class BlockFold final : public Stage {
     const ir::Dim* lane_dim = ctx_.declare_dim("lane", ctx_.integer(job_.target.block_lanes));
     s_.bind(lane_dim, lane);
     for (const Expr* fold : folds_) {
-      const Expr* mine = s_.value(share_of(fold, ctx_.dim(lane_dim)));
+      const Expr* mine = s_.value(share_of(ctx_, s_.facts, fold, {spread_dim(fold)}, job_.target.block_lanes, ctx_.dim(lane_dim)));
       if (!s_.error().empty()) return;
       s_.define(fold, k_.b.fold_lanes(*lanes_op(fold->fold->combiner->join), mine));
     }
     k_.b.with_if(ctx_.binary(Op::Eq, lane, ctx_.integer(0)), [&] { s_.scoped([&] { emit_writes(s_, k_.b, n_, nullptr); }); });
   }
 
-  // Every so many elements from the lane's own on.
-  const Expr* share_of(const Expr* fold, const Expr* lane) {
-    const ir::Dim* k = spread_dim(fold);
-    const int64_t lanes = job_.target.block_lanes;
-    const ir::Dim* turn = ctx_.declare_dim(k->name + "1", ctx_.ceildiv(k->extent, ctx_.integer(lanes)));
-    const Expr* at = ctx_.add(ctx_.mul(ctx_.dim(turn), ctx_.integer(lanes)), lane);
-    const bool exact = k->extent->is_const() && k->extent->i % lanes == 0;
-    const auto moved = [&](const Expr* e) { return ctx_.substitute(exact ? e : guarded(ctx_, s_.facts, e, k), {{ctx_.dim(k), at}}); };
-    ir::Fold share = *fold->fold;
-    std::replace(share.dims.begin(), share.dims.end(), k, turn);
-    const Expr* where = exact ? nullptr : ctx_.binary(Op::Lt, at, k->extent);
-    share.where = share.where ? ctx_.logical_and(where, moved(share.where)) : where;
-    return ctx_.fold(std::move(share), {moved(fold->args[0])});
-  }
-
   const std::vector<const Expr*> folds_;
 };
+
+// Folds of few points whose loads lie together along the points.
+struct Columns {
+  const ir::Dim* dim = nullptr;    // along which the write is contiguous
+  double others = 1;               // points of the other dims
+  std::vector<const Expr*> folds;  // all of the value
+  double longest = 0;              // points of a fold
+};
+
+class ColumnSearch {
+ public:
+  ColumnSearch(const Job& job, const FlatNest& nest) : ctx_(job.ctx), machine_(job.device()), n_(nest) {}
+
+  std::optional<Columns> run() {
+    if (!n_.kept.empty() || n_.where || n_.scan_dim || n_.cluster || n_.writes.size() != 1 || n_.writes[0].push || n_.writes[0].in_range) return std::nullopt;
+    found_.dim = contiguous_dim(ctx_, n_);
+    if (!found_.dim || estimate(found_.dim->extent) < kLeastColumns) return std::nullopt;
+    // A batch that only the run knows is one picture or text; of many, blocks of columns are as good as a lane for each point.
+    for (const ir::Dim* d : n_.dims)
+      if (d != found_.dim) found_.others *= d == n_.dims[0] ? static_cast<double>(ir::typical(d->extent, ir::Guess::Batch).value_or(1)) : estimate(d->extent);
+    if (found_.others * estimate(found_.dim->extent) >= machine_.busy_points) return std::nullopt;
+    const Expr* value = n_.writes[0].value;
+    bool all = true;
+    ir::walk(value, [&](const Expr* e) {
+      all &= e->op != Op::Load || e->access != Access::Checked;  // lanes that wait for each other cannot stop at a fault
+      if (e->op != Op::Fold) return;
+      all = all && is_unconditional(value, e) && suits(e);
+      found_.folds.push_back(e);
+      found_.longest = std::max(found_.longest, points(e->fold->dims));
+    });
+    return all && !found_.folds.empty() && found_.folds.size() <= kMostFolds ? std::optional(found_) : std::nullopt;
+  }
+
+ private:
+  bool suits(const Expr* e) {
+    const ir::Fold& fold = *e->fold;
+    if (e->args.size() != 1 || !fold.combiner->commutative || !lanes_op(fold.combiner->join)) return false;
+    const unsigned bits = bits_of(e->type.dtype);
+    if (bits != 32 && bits != 64) return false;
+    const double steps = points(fold.dims);
+    if (steps < machine_.shared_fold_points || steps >= machine_.cut_fold_points) return false;
+    bool together = facts_.depends(e, found_.dim);
+    ir::walk(e, [&](const Expr* x) {
+      together &= x == e || x->op != Op::Fold;
+      if (x->op == Op::Load && facts_.depends(x, found_.dim)) together &= is_contiguous(ctx_, x->args[0], found_.dim);
+    });
+    return together;
+  }
+
+  ir::Context& ctx_;
+  const targets::DeviceRow& machine_;
+  const FlatNest& n_;
+  Facts facts_;
+  Columns found_;
+};
+
+class ColumnFold final : public Stage {
+ public:
+  ColumnFold(const Job& job, const FlatNest& nest, Skeleton& k, Columns columns, const schedule::Schedule& how)
+      : Stage(job, nest, k), columns_(std::move(columns)), slices_(how.tile.depth) {
+    schedule = mlc::schedule::print(how);
+    std::vector<const Expr*> extents;
+    for (const ir::Dim* d : n_.dims) {
+      extents.push_back(d->extent);
+      grid.push_back(d == columns_.dim ? ctx_.ceildiv(d->extent, ctx_.integer(kColumns)) : d->extent);
+    }
+    work = k_.takes(job_.operation_ns(), extents, k_.operations(n_.writes[0].value));
+  }
+
+ private:
+  void part(const std::vector<Range>&) override {}
+
+  void block(const std::vector<const Expr*>& at, const Expr* lane) override {
+    const Expr *width = ctx_.integer(kColumns), *extent = columns_.dim->extent, *column = nullptr;
+    for (size_t k = 0; k < n_.dims.size(); ++k) {
+      if (n_.dims[k] == columns_.dim) column = k_.b.let(ctx_.add(ctx_.mul(at[k], width), ctx_.floormod(lane, width)));
+      else s_.bind(n_.dims[k], at[k]);
+    }
+    const bool whole = ir::divisor_of(extent) % kColumns == 0;
+    // What has no column of its own reads the last one: all lanes come to the barrier.
+    s_.bind(columns_.dim, whole ? column : k_.b.let(ctx_.min(column, ctx_.sub(extent, ctx_.integer(1)))));
+    const ir::Dim* slice = ctx_.declare_dim("slice", ctx_.integer(slices_));
+    s_.bind(slice, k_.b.let(ctx_.floordiv(lane, width)));
+    std::vector<uint32_t> memory;
+    for (const Expr* fold : columns_.folds) {
+      const Expr* mine = s_.value(share_of(ctx_, s_.facts, fold, dims_of(fold), slices_, ctx_.dim(slice)));
+      if (!s_.error().empty()) return;
+      memory.push_back(k_.shared("fold", fold->type.dtype, kColumns * slices_));
+      k_.b.store(memory.back(), lane, mine);
+    }
+    k_.b.append(loop::StmtKind::Barrier);
+    const Expr* writes = ctx_.binary(Op::Lt, lane, width);
+    k_.b.with_if(whole ? writes : s_.both(writes, ctx_.binary(Op::Lt, column, extent)), [&] {
+      s_.scoped([&] {
+        for (size_t k = 0; k < memory.size(); ++k) s_.define(columns_.folds[k], joined(columns_.folds[k], memory[k], lane));
+        emit_writes(s_, k_.b, n_, nullptr);
+      });
+    });
+  }
+
+  // As one index, if the division by their extents is by constants.
+  static std::vector<const ir::Dim*> dims_of(const Expr* fold) {
+    const auto& dims = fold->fold->dims;
+    const bool known = std::all_of(dims.begin(), dims.end(), [](const ir::Dim* d) { return d->extent->is_const(); });
+    return known ? dims : std::vector{spread_dim(fold)};
+  }
+
+  // What the slices of the lane's column have, in their order.
+  const Expr* joined(const Expr* fold, uint32_t memory, const Expr* lane) {
+    const auto of_slice = [&](int64_t slice) {
+      return k_.b.let(loop::vec_load(ctx_, memory, fold->type, ctx_.add(lane, ctx_.integer(slice * kColumns))));
+    };
+    const Expr* all = of_slice(0);
+    for (int64_t slice = 1; slice < slices_; ++slice) all = k_.b.let(s_.join(*fold->fold->combiner, {all}, {of_slice(slice)})[0]);
+    return all;
+  }
+
+  const Columns columns_;
+  const int64_t slices_;
+};
+
+// Steps of a lane wait for memory, then the slices are joined; more slices leave room for fewer blocks at once.
+double cycles_of_columns(const targets::DeviceRow& machine, double blocks, double steps, int64_t slices) {
+  const auto s = static_cast<double>(slices);
+  const double at_once = machine.multiprocessors * std::max(1.0, std::floor(machine.warps / (s * kColumns / machine.warp_lanes)));
+  return std::ceil(blocks / at_once) * (std::ceil(steps / s) * machine.latency_cycles + s * machine.adding_cycles);
+}
+
+// The dims of the nest are the grid of blocks.
+void take_grid(const FlatNest& nest, schedule::Space& space, schedule::Schedule& how) {
+  DimNames names;
+  for (const ir::Dim* d : nest.dims) {
+    schedule::Space::Dim& dim = space.dims.emplace_back();
+    dim.name = names.add(d);
+    dim.extent = d->extent->is_const() ? d->extent->i : -1;
+    dim.cut = true;
+    how.loops.push_back({.dim = dim.name, .bind = schedule::Bind::Grid});
+  }
+}
+
+std::optional<Schedules> column_folds(const Job& job, const FlatNest& nest) {
+  auto columns = ColumnSearch(job, nest).run();
+  if (!columns || device_lines(job, nest)) return std::nullopt;
+  Schedules s;
+  s.space.family = schedule::Family::Fold;
+  s.space.block = job.target.llvm_cpu.empty() ? job.target.block_lanes : kMostLanesOfDevice;
+  s.space.tile_columns = kColumns;
+  schedule::Schedule how{.family = schedule::Family::Fold, .vector_bytes = job.vector_bytes()};
+  take_grid(nest, s.space, how);
+  const double blocks = columns->others * std::ceil(estimate(columns->dim->extent) / static_cast<double>(kColumns));
+  std::vector<std::pair<double, int64_t>> slices;
+  for (int64_t n = 2; n <= kMostSlices && n * kColumns <= s.space.block && static_cast<double>(n) * kStepsOfSlice <= columns->longest; n *= 2)
+    slices.emplace_back(cycles_of_columns(job.device(), blocks, columns->longest, n), n);
+  if (slices.empty()) return std::nullopt;
+  std::sort(slices.begin(), slices.end());
+  slices.resize(std::min(slices.size(), kMostRanked));
+  for (const auto& [cycles, n] : slices) {
+    how.tile = {.columns = kColumns, .depth = n};
+    how.block = static_cast<unsigned>(n * kColumns);
+    s.ranked.push_back(how);
+  }
+  s.build = [&job, &nest, columns = std::move(*columns)](Skeleton& k, const schedule::Schedule& chosen) -> StagePtr {
+    return std::make_unique<ColumnFold>(job, nest, k, columns, chosen);
+  };
+  return s;
+}
 
 }  // namespace
 
 std::optional<Schedules> device_folds(const Job& job, const FlatNest& nest) {
   std::vector<const Expr*> folds = FoldSearch(job, nest).run();
+  if (folds.empty()) return column_folds(job, nest);
   // Lines read several elements at once, where the target can.
-  if (folds.empty() || (job.target.access_bytes > 0 && device_lines(job, nest))) return std::nullopt;
+  if (job.target.access_bytes > 0 && device_lines(job, nest)) return std::nullopt;
   Schedules s;
   s.space.family = schedule::Family::Fold;
   s.space.block = job.target.block_lanes;
@@ -129,14 +320,7 @@ std::optional<Schedules> device_folds(const Job& job, const FlatNest& nest) {
   how.family = schedule::Family::Fold;
   how.block = job.target.block_lanes;
   how.vector_bytes = job.vector_bytes();
-  DimNames names;
-  for (const ir::Dim* d : nest.dims) {
-    schedule::Space::Dim& dim = s.space.dims.emplace_back();
-    dim.name = names.add(d);
-    dim.extent = d->extent->is_const() ? d->extent->i : -1;
-    dim.cut = true;
-    how.loops.push_back({.dim = dim.name, .bind = schedule::Bind::Grid});
-  }
+  take_grid(nest, s.space, how);
   s.ranked.push_back(std::move(how));
   s.build = [&job, &nest, folds](Skeleton& k, const schedule::Schedule& chosen) -> StagePtr { return std::make_unique<BlockFold>(job, nest, k, chosen, folds); };
   return s;
