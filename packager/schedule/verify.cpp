@@ -291,7 +291,8 @@ class Verifier {
   Status columns() const {
     const Tile& t = s_.tile;
     if (!has_columns()) return refused("lanes are columns times 2 to 16 slices of the fold, a power of two");
-    return t.rows != 0 || t.copies != 0 || t.flat ? refused("columns of a fold have neither rows nor copies") : ok();
+    if (t.rows != 0 || t.flat) return refused("columns of a fold have no rows");
+    return t.copies < 1 || t.copies > kMostCopies ? refused("there are not so many copies") : ok();
   }
 
   // Of a group of columns all rows go by, for one part of the fold after the other.

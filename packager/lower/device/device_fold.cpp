@@ -26,7 +26,9 @@ namespace {
 constexpr int64_t kColumns = 32;            // of a block: the lanes of a warp read as many neighbours
 constexpr double kLeastColumns = 16;        // fewer leave most of these lanes without a point
 constexpr int64_t kMostSlices = 16;
-constexpr double kStepsOfSlice = 4;         // at least, or joining the slices takes as long as what they save
+// Steps of a slice whose loads are under way together. A slice has so many at least, or joining slices takes as long as they save.
+constexpr unsigned kLeastAtOnce = 4, kMostAtOnce = 8;
+constexpr size_t kMostLoaded = 40;          // elements that a lane has loaded ahead
 constexpr size_t kMostRanked = 2;
 constexpr size_t kMostFolds = 4;            // of one value: each has memory of its own
 constexpr unsigned kMostLanesOfDevice = 512;  // every device by PTX has blocks of 1,024 lanes, by Vulkan not every one of more than 128
@@ -86,32 +88,6 @@ class FoldSearch {
   DimSet ours_ = 0;
 };
 
-// Every so many points of the fold from the lane's own on. The lanes share `dims`: one of the fold's, or all of them, as one index.
-const Expr* share_of(ir::Context& ctx, Facts& facts, const Expr* fold, const std::vector<const ir::Dim*>& dims, int64_t lanes, const Expr* lane) {
-  std::vector<const Expr*> extents;
-  for (const ir::Dim* d : dims) extents.push_back(d->extent);
-  const Expr* all = ctx.product(extents);
-  const ir::Dim* turn = ctx.declare_dim(dims.back()->name + "1", ctx.ceildiv(all, ctx.integer(lanes)));
-  const Expr *at = ctx.add(ctx.mul(ctx.dim(turn), ctx.integer(lanes)), lane), *left = at;
-  std::unordered_map<const Expr*, const Expr*> point;
-  for (size_t k = dims.size(); k-- > 0;) {
-    point.emplace(ctx.dim(dims[k]), k == 0 ? left : ctx.floormod(left, extents[k]));
-    if (k > 0) left = ctx.floordiv(left, extents[k]);
-  }
-  const bool exact = all->is_const() && all->i % lanes == 0;
-  const auto moved = [&](const Expr* e) {
-    if (!exact)
-      for (const ir::Dim* d : dims) e = guarded(ctx, facts, e, d);
-    return ctx.substitute(e, point);
-  };
-  ir::Fold share = *fold->fold;
-  std::replace(share.dims.begin(), share.dims.end(), dims.back(), turn);
-  std::erase_if(share.dims, [&](const ir::Dim* d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); });
-  const Expr* where = exact ? nullptr : ctx.binary(Op::Lt, at, all);
-  share.where = share.where ? ctx.logical_and(where, moved(share.where)) : where;
-  return ctx.fold(std::move(share), {moved(fold->args[0])});
-}
-
 class BlockFold final : public Stage {
  public:
   BlockFold(const Job& job, const FlatNest& nest, Skeleton& k, const schedule::Schedule& how, std::vector<const Expr*> folds)
@@ -130,11 +106,26 @@ class BlockFold final : public Stage {
     const ir::Dim* lane_dim = ctx_.declare_dim("lane", ctx_.integer(job_.target.block_lanes));
     s_.bind(lane_dim, lane);
     for (const Expr* fold : folds_) {
-      const Expr* mine = s_.value(share_of(ctx_, s_.facts, fold, {spread_dim(fold)}, job_.target.block_lanes, ctx_.dim(lane_dim)));
+      const Expr* mine = s_.value(share_of(fold, ctx_.dim(lane_dim)));
       if (!s_.error().empty()) return;
       s_.define(fold, k_.b.fold_lanes(*lanes_op(fold->fold->combiner->join), mine));
     }
     k_.b.with_if(ctx_.binary(Op::Eq, lane, ctx_.integer(0)), [&] { s_.scoped([&] { emit_writes(s_, k_.b, n_, nullptr); }); });
+  }
+
+  // Every so many elements from the lane's own on.
+  const Expr* share_of(const Expr* fold, const Expr* lane) {
+    const ir::Dim* k = spread_dim(fold);
+    const int64_t lanes = job_.target.block_lanes;
+    const ir::Dim* turn = ctx_.declare_dim(k->name + "1", ctx_.ceildiv(k->extent, ctx_.integer(lanes)));
+    const Expr* at = ctx_.add(ctx_.mul(ctx_.dim(turn), ctx_.integer(lanes)), lane);
+    const bool exact = k->extent->is_const() && k->extent->i % lanes == 0;
+    const auto moved = [&](const Expr* e) { return ctx_.substitute(exact ? e : guarded(ctx_, s_.facts, e, k), {{ctx_.dim(k), at}}); };
+    ir::Fold share = *fold->fold;
+    std::replace(share.dims.begin(), share.dims.end(), k, turn);
+    const Expr* where = exact ? nullptr : ctx_.binary(Op::Lt, at, k->extent);
+    share.where = share.where ? ctx_.logical_and(where, moved(share.where)) : where;
+    return ctx_.fold(std::move(share), {moved(fold->args[0])});
   }
 
   const std::vector<const Expr*> folds_;
@@ -146,6 +137,7 @@ struct Columns {
   double others = 1;               // points of the other dims
   std::vector<const Expr*> folds;  // all of the value
   double longest = 0;              // points of a fold
+  bool is_known = true;            // all of their extents are constants
 };
 
 class ColumnSearch {
@@ -168,6 +160,7 @@ class ColumnSearch {
       all = all && is_unconditional(value, e) && suits(e);
       found_.folds.push_back(e);
       found_.longest = std::max(found_.longest, points(e->fold->dims));
+      for (const ir::Dim* d : e->fold->dims) found_.is_known &= d->extent->is_const();
     });
     return all && !found_.folds.empty() && found_.folds.size() <= kMostFolds ? std::optional(found_) : std::nullopt;
   }
@@ -198,7 +191,7 @@ class ColumnSearch {
 class ColumnFold final : public Stage {
  public:
   ColumnFold(const Job& job, const FlatNest& nest, Skeleton& k, Columns columns, const schedule::Schedule& how)
-      : Stage(job, nest, k), columns_(std::move(columns)), slices_(how.tile.depth) {
+      : Stage(job, nest, k), columns_(std::move(columns)), slices_(how.tile.depth), copies_(how.tile.copies) {
     schedule = mlc::schedule::print(how);
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : n_.dims) {
@@ -220,11 +213,15 @@ class ColumnFold final : public Stage {
     const bool whole = ir::divisor_of(extent) % kColumns == 0;
     // What has no column of its own reads the last one: all lanes come to the barrier.
     s_.bind(columns_.dim, whole ? column : k_.b.let(ctx_.min(column, ctx_.sub(extent, ctx_.integer(1)))));
-    const ir::Dim* slice = ctx_.declare_dim("slice", ctx_.integer(slices_));
-    s_.bind(slice, k_.b.let(ctx_.floordiv(lane, width)));
+    const Expr* slice = k_.b.let(ctx_.floordiv(lane, width));
     std::vector<uint32_t> memory;
     for (const Expr* fold : columns_.folds) {
-      const Expr* mine = s_.value(share_of(ctx_, s_.facts, fold, dims_of(fold), slices_, ctx_.dim(slice)));
+      const Expr* mine = k_.b.local(s_.value(unit_of(ctx_, *fold->fold->combiner, 0, fold->type.dtype)));
+      const std::vector<const ir::Dim*> shared = dims_of(fold);
+      std::vector<const ir::Dim*> others;
+      for (const ir::Dim* d : fold->fold->dims)
+        if (std::find(shared.begin(), shared.end(), d) == shared.end()) others.push_back(d);
+      over(others, [&] { fold_slice(fold, shared, slice, mine); });
       if (!s_.error().empty()) return;
       memory.push_back(k_.shared("fold", fold->type.dtype, kColumns * slices_));
       k_.b.store(memory.back(), lane, mine);
@@ -237,6 +234,65 @@ class ColumnFold final : public Stage {
         emit_writes(s_, k_.b, n_, nullptr);
       });
     });
+  }
+
+  void over(std::vector<const ir::Dim*> dims, const std::function<void()>& body) {
+    if (dims.empty()) return body();
+    const ir::Dim* d = dims.front();
+    dims.erase(dims.begin());
+    s_.with_for(d, ctx_.integer(0), d->extent, 1, [&] { over(dims, body); });
+  }
+
+  // Joins every so many points of `dims` from the slice's own on to `sum`: in whole turns, of whose points all loads are under way before the first one
+  // is joined, then what is left. No condition stands around a turn, or its loads would be made behind that, one point after the other.
+  void fold_slice(const Expr* fold, const std::vector<const ir::Dim*>& dims, const Expr* slice, const Expr* sum) {
+    std::vector<const Expr*> extents;
+    for (const ir::Dim* d : dims) extents.push_back(d->extent);
+    const Expr* all = ctx_.product(extents);
+    const Expr* turn = ctx_.integer(slices_ * copies_);
+    const Expr* whole = k_.b.let(ctx_.mul(ctx_.floordiv(all, turn), turn));
+    const std::vector<const Expr*> loads = loads_ahead(fold, dims);
+    const auto at_point = [&](const std::vector<const Expr*>& index, const std::function<void()>& body) {
+      s_.scoped([&] {
+        for (size_t k = 0; k < dims.size(); ++k) s_.bind(dims[k], index[k]);
+        body();
+      });
+    };
+    k_.b.with_rolled_for(ctx_.integer(0), whole, turn->i, [&](const Expr* first) {
+      std::vector<std::vector<const Expr*>> index, loaded(static_cast<size_t>(copies_));
+      for (std::vector<const Expr*>& values : loaded) {
+        const int64_t step = static_cast<int64_t>(index.size()) * slices_;
+        index.push_back(k_.decoded(k_.b.let(ctx_.add(ctx_.add(first, slice), ctx_.integer(step))), extents));
+        at_point(index.back(), [&] {
+          for (const Expr* load : loads) values.push_back(k_.b.let(s_.value(load)));
+        });
+      }
+      for (size_t u = 0; u < index.size(); ++u)
+        at_point(index[u], [&] {
+          for (size_t k = 0; k < loads.size(); ++k) s_.define(loads[k], loaded[u][k]);
+          join_point(fold, sum);
+        });
+    });
+    if (all->is_const() && all->i % turn->i == 0) return;
+    k_.b.with_for(ctx_.add(whole, slice), all, slices_, [&](const Expr* point) { at_point(k_.decoded(point, extents), [&] { join_point(fold, sum); }); });
+  }
+
+  void join_point(const Expr* fold, const Expr* sum) {
+    const auto join = [&] { k_.b.assign(sum, s_.join(*fold->fold->combiner, {sum}, {s_.value(fold->args[0])})[0]); };
+    if (!fold->fold->where) return join();
+    k_.b.with_if(s_.value(fold->fold->where), [&] { s_.scoped(join); });
+  }
+
+  // What moves along the fold and may be loaded at each of its points, if registers have room for it.
+  std::vector<const Expr*> loads_ahead(const Expr* fold, const std::vector<const ir::Dim*>& dims) {
+    std::vector<const Expr*> loads;
+    if (fold->fold->where || s_.facts.needs_guard(fold->args[0])) return loads;
+    ir::walk(fold->args[0], [&](const Expr* e) {
+      const bool moves = std::any_of(dims.begin(), dims.end(), [&](const ir::Dim* d) { return s_.facts.depends(e, d); });
+      if (e->op == Op::Load && moves) loads.push_back(e);
+    });
+    if (loads.size() * static_cast<size_t>(copies_) > kMostLoaded) loads.clear();
+    return loads;
   }
 
   // As one index, if the division by their extents is by constants.
@@ -257,14 +313,27 @@ class ColumnFold final : public Stage {
   }
 
   const Columns columns_;
-  const int64_t slices_;
+  const int64_t slices_, copies_;
 };
 
-// Steps of a lane wait for memory, then the slices are joined; more slices leave room for fewer blocks at once.
-double cycles_of_columns(const targets::DeviceRow& machine, double blocks, double steps, int64_t slices) {
-  const auto s = static_cast<double>(slices);
-  const double at_once = machine.multiprocessors * std::max(1.0, std::floor(machine.warps / (s * kColumns / machine.warp_lanes)));
-  return std::ceil(blocks / at_once) * (std::ceil(steps / s) * machine.latency_cycles + s * machine.adding_cycles);
+// Slices and steps at once of a fold of so many columns, best first. Turns of a lane, and what is left of them step by step, wait for memory; more slices
+// leave room for fewer blocks at once. What only the run knows is no reason for longer turns.
+std::vector<schedule::Tile> column_tiles(const targets::DeviceRow& machine, const Columns& c, unsigned most_lanes) {
+  const double blocks = c.others * std::ceil(estimate(c.dim->extent) / static_cast<double>(kColumns));
+  std::vector<std::pair<double, schedule::Tile>> all;
+  for (int64_t slices = kMostSlices; slices >= 2; slices /= 2) {
+    const auto lanes = static_cast<double>(slices);
+    if (slices * kColumns > most_lanes || lanes * kLeastAtOnce > c.longest) continue;
+    const double at_once = machine.multiprocessors * std::max(1.0, std::floor(machine.warps / (lanes * kColumns / machine.warp_lanes)));
+    for (unsigned copies = kLeastAtOnce; copies <= (c.is_known ? kMostAtOnce : kLeastAtOnce); ++copies) {
+      const double turns = std::floor(c.longest / (lanes * copies)), left = std::ceil((c.longest - turns * lanes * copies) / lanes);
+      all.push_back({std::ceil(blocks / at_once) * (turns + left) * machine.latency_cycles, {.columns = kColumns, .depth = slices, .copies = copies}});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  std::vector<schedule::Tile> best;
+  for (size_t k = 0; k < std::min(all.size(), kMostRanked); ++k) best.push_back(all[k].second);
+  return best;
 }
 
 // The dims of the nest are the grid of blocks.
@@ -288,18 +357,12 @@ std::optional<Schedules> column_folds(const Job& job, const FlatNest& nest) {
   s.space.tile_columns = kColumns;
   schedule::Schedule how{.family = schedule::Family::Fold, .vector_bytes = job.vector_bytes()};
   take_grid(nest, s.space, how);
-  const double blocks = columns->others * std::ceil(estimate(columns->dim->extent) / static_cast<double>(kColumns));
-  std::vector<std::pair<double, int64_t>> slices;
-  for (int64_t n = 2; n <= kMostSlices && n * kColumns <= s.space.block && static_cast<double>(n) * kStepsOfSlice <= columns->longest; n *= 2)
-    slices.emplace_back(cycles_of_columns(job.device(), blocks, columns->longest, n), n);
-  if (slices.empty()) return std::nullopt;
-  std::sort(slices.begin(), slices.end());
-  slices.resize(std::min(slices.size(), kMostRanked));
-  for (const auto& [cycles, n] : slices) {
-    how.tile = {.columns = kColumns, .depth = n};
-    how.block = static_cast<unsigned>(n * kColumns);
+  for (const schedule::Tile& tile : column_tiles(job.device(), *columns, s.space.block)) {
+    how.tile = tile;
+    how.block = static_cast<unsigned>(tile.columns * tile.depth);
     s.ranked.push_back(how);
   }
+  if (s.ranked.empty()) return std::nullopt;
   s.build = [&job, &nest, columns = std::move(*columns)](Skeleton& k, const schedule::Schedule& chosen) -> StagePtr {
     return std::make_unique<ColumnFold>(job, nest, k, columns, chosen);
   };

@@ -57,7 +57,8 @@ inline void change_tile_wholly(std::mt19937& rng, schedule::Schedule& s) {
   switch (s.family) {
     case schedule::Family::Lines: s.tile.rows = lanes / part, s.tile.columns = part; break;
     case schedule::Family::Fold:
-      if (s.tile.columns > 0) s.tile.depth = one_of<int64_t>(rng, {2, 4, 8, 16}), s.block = static_cast<unsigned>(s.tile.columns * s.tile.depth);
+      if (s.tile.columns == 0) break;
+      s.tile.depth = one_of<int64_t>(rng, {2, 4, 8, 16}), s.tile.copies = one_of<unsigned>(rng, {1, 2, 4, 8}), s.block = static_cast<unsigned>(s.tile.columns * s.tile.depth);
       break;
     case schedule::Family::Slices:
       s.tile.columns = part, s.tile.depth = lanes / part, s.tile.copies = one_of<unsigned>(rng, {1, 2, 4, 8});

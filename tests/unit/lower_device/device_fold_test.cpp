@@ -202,11 +202,12 @@ TEST_CASE("schedules of columns are read and refused as others are") {
     auto kernels = lower::lower(ctx, m.f, m.f.body[0], *targets::find_target(target), test::test_math, &*how);
     return kernels.ok() ? "" : kernels.status().message;
   };
-  CHECK(by("cuda-sm80", "tile 0 x 32 depth 16 copies 0 ; block 512") == "");
-  CHECK(by("vulkan-base", "tile 0 x 32 depth 4 copies 0 ; block 128") == "");
-  CHECK(by("vulkan-base", "tile 0 x 32 depth 8 copies 0 ; block 256").find("blocks have 128 lanes") != std::string::npos);
-  CHECK(by("cuda-sm80", "tile 0 x 32 depth 4 copies 0 ; block 256").find("blocks have 128 lanes") != std::string::npos);
-  for (const char* rest : {"block 512", "tile 0 x 32 depth 6 copies 0 ; block 512", "tile 0 x 16 depth 8 copies 0 ; block 512", "tile 0 x 32 depth 32 copies 0 ; block 512"})
+  CHECK(by("cuda-sm80", "tile 0 x 32 depth 16 copies 4 ; block 512") == "");
+  CHECK(by("vulkan-base", "tile 0 x 32 depth 4 copies 4 ; block 128") == "");
+  CHECK(by("vulkan-base", "tile 0 x 32 depth 8 copies 4 ; block 256").find("blocks have 128 lanes") != std::string::npos);
+  CHECK(by("cuda-sm80", "tile 0 x 32 depth 4 copies 4 ; block 256").find("blocks have 128 lanes") != std::string::npos);
+  for (const char* rest : {"block 512", "tile 0 x 32 depth 6 copies 4 ; block 512", "tile 0 x 16 depth 8 copies 4 ; block 512", "tile 0 x 32 depth 32 copies 4 ; block 512"})
     CHECK(by("cuda-sm80", rest).find("columns times 2 to 16 slices") != std::string::npos);
-  CHECK(by("cuda-sm80", "tile 1 x 32 depth 8 copies 0 ; block 256").find("neither rows nor copies") != std::string::npos);
+  CHECK(by("cuda-sm80", "tile 1 x 32 depth 8 copies 4 ; block 256").find("no rows") != std::string::npos);
+  CHECK(by("cuda-sm80", "tile 0 x 32 depth 8 copies 0 ; block 256").find("not so many copies") != std::string::npos);
 }

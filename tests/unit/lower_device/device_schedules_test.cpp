@@ -71,7 +71,7 @@ TEST_CASE("legal schedules of folds whose points lie together") {
     const ir::Dim *r = m.dim("r", rows), *h = m.dim("h", tall), *w = m.dim("w", wide), *c = m.dim("c", columns);
     m.map({r, c}, y, {m.at(r), m.at(c)}, m.fold(test::one_of(rng, {Join::Sum, Join::Max}), {h, w}, m.load(x, {m.at(r), m.at(h), m.at(w), m.at(c)})));
   });
-  CHECK(counts.altered > 8);  // most that suit each other are tried anyhow
+  CHECK(counts.altered > 24);
 }
 
 TEST_CASE("legal schedules of attention") {
