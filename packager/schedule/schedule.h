@@ -38,7 +38,7 @@ enum class Family : uint8_t {
   Tile,       // devices: a block has a tile of a product, its factors pass through memory that the lanes share
   Slices,     // devices: a block has few rows of some columns of a product, and each lane a slice of the fold
   Lines,      // devices: lanes of a block share a row, whose folds they do together before they write it
-  Fold,       // devices: long folds, a point of the grid has a block, whose lanes share the fold
+  Fold,       // devices: a point of the grid has a block, whose lanes share a long fold; or neighbouring points have one, with a lane for each of some slices
   Attention,  // devices: a block has some queries and walks along the keys, scores stay in the memory that lanes share
 };
 
@@ -93,10 +93,10 @@ struct Blocks {
   bool operator==(const Blocks&) const = default;
 };
 
-// Devices: what a block has of a product; Lines: its rows, and lanes of each; Attention: its queries, and the keys of one turn. All zero: nothing of these.
+// Devices: what a block has of a product; Lines: its rows, and lanes of each; Fold: points that have a block together, if any do; Attention: its queries, and the keys of one turn. All zero: nothing of these.
 struct Tile {
   int64_t rows = 0, columns = 0;
-  int64_t depth = 0;    // of the fold, between two barriers; Slices: lanes that share a column
+  int64_t depth = 0;    // of the fold, between two barriers; Slices, Fold: lanes that share a column
   unsigned copies = 0;  // of the code for a step of it
   bool flat = false;    // all dims of the fold are walked as one, else the last one in each point of the others
   unsigned stages = 0;  // pieces of the fold that memory has room for: one is multiplied, others are on their way; 0: the template says it
@@ -165,7 +165,7 @@ struct Space {
   int64_t depth = 0;           // a depth of blocks divides it; 0: blocks have none
   bool fetch = false;          // blocks may fetch
   int64_t tile_rows = 0;       // Slices: those of the product, which all lanes of a block have
-  int64_t tile_columns = 0;    // Attention: elements of a value, which all lanes of a block have
+  int64_t tile_columns = 0;    // Attention: elements of a value, which all lanes of a block have; Fold: its neighbouring points, 0: it has one
   int64_t mma_depth = 0;       // Attention on tensor cores: elements of a query, filled up to whole pieces
   int64_t query_depth = 0;     // Attention of a query for each block: its elements; 0: there is no such schedule
   unsigned shared_bytes = 0;   // devices: of a block

@@ -18,6 +18,7 @@ constexpr int64_t kLeastKeysOfWarp = 16, kMostKeysOfWarp = 64;  // of a turn
 constexpr int64_t kMostLanesOfKey = 32, kElementsOfLoad = 4, kMostLoads = 40;  // of attention by single queries: of 16 bytes each, that a lane keeps
 constexpr int64_t kMmaShared = 48 << 10;                      // bytes that a block has on every device with tensor cores, without asking for them
 constexpr int64_t kMmaPieceBytes = 64, kMostStages = 4;       // of a row or a column; of pieces
+constexpr int64_t kMostSlices = 16;   // of a fold, whose columns have one lane each
 constexpr int64_t kMostHeights = 16;  // each has code of its own, where the run decides
 
 class Verifier {
@@ -27,7 +28,7 @@ class Verifier {
   Status run() {
     if (s_.family != space_.family) return refused("it is of another family");
     if (!std::has_single_bit(s_.vector_bytes) || s_.vector_bytes > kMostVectorBytes) return refused("vectors have 1 to 64 bytes, a power of two");
-    const unsigned block = is_mma(s_) ? (s_.family == Family::Attention ? s_.block : mma_lanes()) : has_one_query(s_) ? kQueryLanes : space_.block;
+    const unsigned block = lanes_of_block();
     if (s_.block != block) return refused(block ? "blocks have " + std::to_string(block) + " lanes" : "a processor has no blocks");
     if (s_.family == Family::Proc) return s_.loops.empty() && s_.places.empty() ? ok() : refused("loops of a proc are its own");
     MLC_RETURN_IF_ERROR(order());
@@ -41,6 +42,12 @@ class Verifier {
  private:
   static Status refused(const std::string& why, const Loop* l = nullptr) {
     return Status(Code::Malformed, "schedule refused: " + why + (l ? " (" + l->dim + ":" + std::to_string(l->step) + ")" : ""));
+  }
+
+  unsigned lanes_of_block() const {
+    if (is_mma(s_)) return s_.family == Family::Attention ? s_.block : mma_lanes();
+    if (has_one_query(s_)) return kQueryLanes;
+    return has_columns() ? static_cast<unsigned>(s_.tile.columns * s_.tile.depth) : space_.block;
   }
 
   // What is cut or spread over a grid, then other map dims, then the fold.
@@ -198,6 +205,7 @@ class Verifier {
     if (has_one_query(s_)) return query();
     if (s_.family == Family::Slices) return slices();
     if (s_.family == Family::Lines) return lines();
+    if (s_.family == Family::Fold && space_.tile_columns > 0) return columns();
     if (s_.family != Family::Tile && s_.family != Family::Attention) return t == Tile{} ? ok() : refused("only products of devices have tiles");
     const auto is_side = [&](int64_t n) { return n == 2 * kTileSide || n == 4 * kTileSide || n == 8 * kTileSide; };
     const int64_t lanes = space_.block;
@@ -286,6 +294,19 @@ class Verifier {
     if (t.columns < 1 || !std::has_single_bit(static_cast<uint64_t>(t.columns)) || t.rows < 1 || t.rows > s_.block || t.rows * t.columns != s_.block)
       return refused("lanes are rows times lanes of a row, a power of two");
     return t.depth != 1 || t.copies != 1 || t.flat ? refused("rows have neither depth nor copies") : ok();
+  }
+
+  // Whether a block has some points of a fold, and the slices of it that memory of every such device has room for.
+  bool has_columns() const {
+    const Tile& t = s_.tile;
+    return s_.family == Family::Fold && space_.tile_columns > 0 && t.columns == space_.tile_columns && t.depth >= 2 && t.depth <= kMostSlices &&
+           std::has_single_bit(static_cast<uint64_t>(t.depth)) && t.columns * t.depth <= space_.block;
+  }
+  Status columns() const {
+    const Tile& t = s_.tile;
+    if (!has_columns()) return refused("lanes are columns times 2 to 16 slices of the fold, a power of two");
+    if (t.rows != 0 || t.flat) return refused("columns of a fold have no rows");
+    return t.copies < 1 || t.copies > kMostCopies ? refused("there are not so many copies") : ok();
   }
 
   // Of a group of columns all rows go by, for one part of the fold after the other.

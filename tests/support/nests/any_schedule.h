@@ -57,6 +57,10 @@ inline void change_tile_wholly(std::mt19937& rng, schedule::Schedule& s) {
   const int64_t part = one_of<int64_t>(rng, {1, 2, 4, 8, 16, 32, 64}), lanes = std::max<int64_t>(s.block, 1);
   switch (s.family) {
     case schedule::Family::Lines: s.tile.rows = lanes / part, s.tile.columns = part; break;
+    case schedule::Family::Fold:
+      if (s.tile.columns == 0) break;
+      s.tile.depth = one_of<int64_t>(rng, {2, 4, 8, 16}), s.tile.copies = one_of<unsigned>(rng, {1, 2, 4, 8}), s.block = static_cast<unsigned>(s.tile.columns * s.tile.depth);
+      break;
     case schedule::Family::Slices:
       s.tile.columns = part, s.tile.depth = lanes / part, s.tile.copies = one_of<unsigned>(rng, {1, 2, 4, 8});
       break;

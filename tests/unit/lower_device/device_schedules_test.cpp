@@ -63,6 +63,17 @@ TEST_CASE("legal schedules of lines, whose lanes share a reduction") {
   CHECK(counts.altered > 24);
 }
 
+TEST_CASE("legal schedules of folds whose points lie together") {
+  const auto counts = check_device(28, false, [](NestMaker& m, std::mt19937& rng, const Extents& extent) {
+    const Expr *rows = m.n(test::one_of<int64_t>(rng, {1, 3})), *columns = extent(test::one_of<int64_t>(rng, {65, 70, 96}));
+    const Expr *tall = m.n(test::one_of<int64_t>(rng, {7, 9})), *wide = extent(test::one_of<int64_t>(rng, {6, 7}));
+    const uint32_t x = m.array("x", DType::F32, {rows, tall, m.ctx.mul(wide, m.n(2)), columns}), y = m.output("y", DType::F32, {rows, columns});
+    const ir::Dim *r = m.dim("r", rows), *h = m.dim("h", tall), *w = m.dim("w", wide), *c = m.dim("c", columns);
+    m.map({r, c}, y, {m.at(r), m.at(c)}, m.fold(test::one_of(rng, {Join::Sum, Join::Max}), {h, w}, m.load(x, {m.at(r), m.at(h), m.at(w), m.at(c)})));
+  });
+  CHECK(counts.altered > 24);
+}
+
 TEST_CASE("legal schedules of attention") {
   const auto counts = check_device(25, false, [](NestMaker& m, std::mt19937& rng, const Extents& extent) {
     test::AttentionForm form{.causal = rng() % 2 == 0, .masked = rng() % 2 == 0, .safe = true, .heads = 1};

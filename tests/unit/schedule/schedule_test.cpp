@@ -20,6 +20,7 @@ const char* kTexts[] = {
     "slices m:1 grid | n:1 grid || k:1 ; tile 4 x 8 depth 16 copies 2 ; instr mul.f32 ; block 128 ; vectors 1",
     "lines n:1 grid | c:1 ; tile 4 x 32 depth 1 copies 1 ; block 128 ; vectors 1",
     "fold n:1 grid ; block 128 ; vectors 1",
+    "fold n:1 grid | c:1 grid ; tile 0 x 32 depth 16 copies 4 ; block 512 ; vectors 1",
     "proc x16 ; vectors 64",
     "proc ; vectors 1 ; hoist innermost",
     "product m:7 cut | n:32 cut | n:16 lanes x2 | m:7 rows even || k:1 unroll 2 chains 8 ; blocks 5 steps 6 bytes 7 rows 8 passes shared 9 depth 10 fetch ; instr fma.f32 ; vectors 64",
