@@ -11,7 +11,6 @@
 #include <cmath>
 
 #include "packager/ir/typical.h"
-#include "packager/lower/device/lanes.h"
 #include "packager/lower/walk/templates.h"
 
 namespace mlc::lower {

@@ -6,7 +6,7 @@
 #include <bit>
 #include <span>
 
-#include "packager/lower/device/lanes.h"
+#include "packager/lower/device/device_scan.h"
 
 namespace mlc::lower {
 

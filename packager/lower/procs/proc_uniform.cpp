@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "packager/ir/typical.h"
-#include "packager/lower/device/lanes.h"
+#include "packager/lower/walk/templates.h"
 
 namespace mlc::lower {
 

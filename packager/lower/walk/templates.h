@@ -212,6 +212,20 @@ int64_t line_quantum(const Job& job, const FlatNest& nest, int64_t lanes);
 // What lanes that are left over become.
 schedule::Tail tail_of_lanes(const targets::Target& target);
 
+// The operation of loop::StmtKind::FoldLanes that joins so. Nothing: there is none.
+inline std::optional<ir::Op> lanes_op(ir::Join join) {
+  switch (join) {
+    case ir::Join::Sum: return ir::Op::Add;
+    case ir::Join::Prod: return ir::Op::Mul;
+    case ir::Join::Min: return ir::Op::Min;
+    case ir::Join::Max: return ir::Op::Max;
+    case ir::Join::Any: return ir::Op::Or;
+    case ir::Join::All: return ir::Op::And;
+    case ir::Join::Last: case ir::Join::Custom: break;
+  }
+  return std::nullopt;
+}
+
 // Stores what is written, one array or all of the nest, at the dims as bound in `s`; `mask` restricts lanes or is null.
 void emit_write(Body& s, loop::Builder& b, const FlatWrite& write, const ir::Expr* mask);
 void emit_writes(Body& s, loop::Builder& b, const FlatNest& nest, const ir::Expr* mask);
