@@ -21,7 +21,7 @@ struct Shape {
 std::vector<Shape> legal(const Job& job, DType acc) {
   const targets::Target& t = job.target;
   if (job.vector_bytes() >= 64 && acc == DType::F64) return {{7, 2}, {6, 4}, {12, 2}, {14, 2}, {3, 8}};
-  if (job.vector_bytes() >= 64) return {{7, 2}, {6, 4}, {8, 3}, {12, 2}, {14, 1}};
+  if (job.vector_bytes() >= 64) return {{7, 2}, {6, 4}, {8, 3}, {9, 3}, {12, 2}, {14, 1}};
   if (job.vector_bytes() >= 32) {
     if (t.vector_registers >= 32) return {{7, 2}, {6, 4}, {12, 2}};
     return {{6, 2}};
