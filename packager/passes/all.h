@@ -27,6 +27,7 @@ Status in_place(ir::Context& ctx, nest::Function& f);
 Status join_copies(ir::Context& ctx, nest::Function& f);
 Status store_rounded(ir::Context& ctx, nest::Function& f);
 Status assign_layouts(ir::Context& ctx, nest::Function& f);
+Status share_weights(ir::Context& ctx, nest::Function& f);
 Status inline_weights(ir::Context& ctx, nest::Function& f);
 Status derive_weights(ir::Context& ctx, nest::Function& f, uint64_t most);
 Status widen(ir::Context& ctx, nest::Function& f, uint64_t most);

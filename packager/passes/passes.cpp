@@ -35,7 +35,7 @@ std::vector<NamedPass> all_passes() {
           {"codes", plain(codes)}, {"pad-codes", plain(pad_codes)}, {"join-products", [](ir::Context& ctx, nest::Function& f, const Options& o) {
             return join_products(ctx, f, o.reads_elsewhere, o.precision == Precision::BF16 || o.precision == Precision::F16);
           }}, {"split-dims", plain(split_dims)},
-          {"procs", plain(simplify_procs)}, {"split-windows", plain(split_windows)}, {"layout", plain(assign_layouts)}, {"inline-weights", plain(inline_weights)},
+          {"procs", plain(simplify_procs)}, {"split-windows", plain(split_windows)}, {"share-weights", plain(share_weights)}, {"layout", plain(assign_layouts)}, {"inline-weights", plain(inline_weights)},
           {"winograd", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived); }},
           {"winograd-on-devices", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived, &targets::kAnyDevice); }},
           {"winograd-on-tensor-cores", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived, &targets::kTensorDevice); }},
@@ -48,7 +48,7 @@ std::vector<NamedPass> all_passes() {
 }
 
 std::vector<std::string> default_pipeline() {
-  return {"narrow", "algebra", "fold-constants", "permute-weights", "cleanup", "fuse", "scale-weights", "codes", "pad-codes", "fold-constants", "cleanup", "join-products", "split-dims", "procs", "split-windows", "layout", "inline-weights",
+  return {"narrow", "algebra", "fold-constants", "permute-weights", "cleanup", "fuse", "scale-weights", "codes", "pad-codes", "fold-constants", "cleanup", "join-products", "split-dims", "procs", "split-windows", "share-weights", "layout", "inline-weights",
           "derive-weights", "widen", "winograd", "split-phases", "split-folds", "group", "prologues", "in-place"};
 }
 

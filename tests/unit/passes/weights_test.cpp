@@ -99,3 +99,30 @@ TEST_CASE_FIXTURE(Net, "what a product in f16 reads is converted once, not by ea
       CHECK(copies == !also_moved);
     }
 }
+
+TEST_CASE("weights that are the transpose of a table of which rows are looked up are stored once, in panels; with one element that differs they are not") {
+  constexpr int64_t kRows = 300, kWidth = 64;
+  for (const bool same : {true, false}) {
+    Net net;
+    auto at = net.input("at", DType::I64, {net.k(5)});
+    std::vector<float> table = mlc::test::numbers(kRows * kWidth, 7), turned(table.size());
+    for (int64_t r = 0; r < kRows; ++r)
+      for (int64_t c = 0; c < kWidth; ++c) turned[static_cast<size_t>(c * kRows + r)] = table[static_cast<size_t>(r * kWidth + c)];
+    if (!same) turned.back() += 1;
+    auto rows = net.constant("rows", {kRows, kWidth}, table), weights = net.constant("weights", {kWidth, kRows}, turned);
+    auto x = net.array("x", DType::F32, {net.k(5), net.k(kWidth)}), y = net.array("y", DType::F32, {net.k(5), net.k(kRows)});
+    auto i = net.dim("i", 5), c = net.dim("c", kWidth), n = net.dim("n", kRows), k = net.dim("k", kWidth);
+    const Expr* place = net.ctx.binary(Op::Min, net.ctx.binary(Op::Max, net.load(at, {net.d(i)}), net.k(0)), net.k(kRows - 1));
+    net.nest("look up", {i, c}, {{x, {net.d(i), net.d(c)}, net.load(rows, {place, net.d(c)})}});
+    auto product = net.ctx.binary(Op::Mul, net.load(x, {net.d(i), net.d(k)}), net.load(weights, {net.d(k), net.d(n)}));
+    net.nest("product", {i, n}, {{y, {net.d(i), net.d(n)}, net.ctx.fold({net.ctx.builtin(Join::Sum), {k}, nullptr}, {product})}});
+    net.finish(y);
+    REQUIRE_OK(net.optimise({"share-weights", "layout"}));
+    INFO(nest::print(net.fn));
+    CHECK(to_string(net.fn.arrays[rows].layout, 2) == (same ? "[0/16][1][0%16]" : "[0][1]"));
+    REQUIRE(net.fn.body.size() == 2);
+    bool reads_weights = false;
+    ir::walk(net.fn.body[1].nest->writes[0].value, [&](const Expr* e) { reads_weights |= e->op == Op::Load && e->array == weights; });
+    CHECK(reads_weights != same);
+  }
+}
