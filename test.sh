@@ -16,7 +16,7 @@ set -uo pipefail
 cd "$(dirname "$0")"
 
 # Parts that meet strangers' bytes; and ptx, for the LLVM that made its texts and the parser that takes them apart.
-address_tests=(base signing io pipeline container delta registry match plan plan_text portable probe ptx threads elf api api_memory mlio sandbox services
+address_tests=(base signing io pipeline container delta registry match plan plan_text portable probe ptx cuda threads elf api api_memory mlio sandbox services
   hostile_container_bytes hostile_container_faults hostile_container_foreign hostile_container_frames
   hostile_container_manifest hostile_container_memory hostile_container_python hostile_container_random
   hostile_container_trust hostile_limits_text hostile_limits_manifest hostile_limits_code)

@@ -52,6 +52,7 @@ Counts counts_of(const Control& c) {
       return {2, 2, 1, 0};
     case StepOp::StringSplit: case StepOp::StringTokens: return {2, 2, 2, 0};
     case StepOp::Host: return {0, kAny, kAny, 0};
+    case StepOp::None: case StepOp::Call: break;
   }
   return {};
 }
@@ -128,6 +129,7 @@ bool Verifier::fits(const Control& c, const Operands& in, const Operands& out) {
       return !c.service.empty() && c.options.find('\0') == std::string::npos && std::all_of(in.begin(), in.end(), is_plain) &&
              std::all_of(out.begin(), out.end(), is_plain);
     }
+    case StepOp::None: case StepOp::Call: break;
   }
   return false;
 }

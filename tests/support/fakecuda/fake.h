@@ -12,7 +12,17 @@
 #include <thread>
 #include <vector>
 
+#include "loaders/cuda/library.h"
 #include "tests/support/ptx/executor.h"
+
+// As the loader declares them: it calls these functions by such pointers.
+extern "C" {
+using namespace mlc::cuda;
+#define FAKE_DECLARED(name, symbol, parameters) Code32 symbol parameters;
+MLC_CUDA_FUNCTIONS(FAKE_DECLARED)
+MLC_CUDA_OPTIONAL_FUNCTIONS(FAKE_DECLARED)
+#undef FAKE_DECLARED
+}
 
 namespace fakecuda {
 
@@ -69,7 +79,7 @@ struct Fake {
     sticky = 0, allocations = launches = graph_launches = 0;
     error.clear();
   }
-  void* handle() { return reinterpret_cast<void*>(next_handle += 16); }
+  Handle handle() { return reinterpret_cast<Handle>(next_handle += 16); }
 };
 
 Fake& fake();
@@ -81,7 +91,7 @@ int told(const char* name);
 // What a call answers that no capture allows, if one of the streams captures, for this thread or for all; else 0.
 int forbids_capture();
 // Does it, or keeps it for the graph that the stream captures.
-int put(void* stream, Work work);
+int put(Handle stream, Work work);
 
 #define FAKE_LOCK const std::lock_guard lock(fake().mu)
 #define FAKE_READY                            \

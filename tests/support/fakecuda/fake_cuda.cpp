@@ -11,8 +11,8 @@ Fake& fake() {
   return f;
 }
 
-thread_local std::vector<void*> contexts;
-void* const kContext = reinterpret_cast<void*>(uintptr_t{0xc0de});
+thread_local std::vector<Handle> contexts;
+const Handle kContext = reinterpret_cast<Handle>(uintptr_t{0xc0de});
 
 int ready() {
   if (!fake().initialised) return 3;
@@ -33,7 +33,7 @@ int forbids_capture() {
   return code;
 }
 
-int put(void* handle, Work work) {
+int put(Handle handle, Work work) {
   const auto stream = fake().streams.find(handle);
   if (stream == fake().streams.end()) return 400;
   if (!stream->second.captures) return work();
@@ -113,11 +113,11 @@ int cuDriverGetVersion(int* version) { return *version = int(fake().number("driv
 int cuDeviceGetCount(int* count) { return *count = 1, fake().initialised ? 0 : 3; }
 int cuDeviceGet(int* device, int ordinal) { return *device = 0, ordinal == 0 ? 0 : 101; }
 int cuDeviceGetName(char* name, int size, int) { return std::snprintf(name, size_t(size), "Fake %d", int(fake().number("cc", 90))), 0; }
-int cuDeviceGetUuid(unsigned char* uuid, int) {
+int cuDeviceGetUuid(Uuid* uuid, int) {
   FAKE_LOCK;
   const auto said = fake().script.find("uuid");
   for (size_t k = 0; k < 16; ++k)
-    uuid[k] = static_cast<unsigned char>(said == fake().script.end() || said->second.size() != 32 ? 0xa0 + k : std::stoul(said->second.substr(2 * k, 2), nullptr, 16));
+    uuid->bytes[k] = static_cast<unsigned char>(said == fake().script.end() || said->second.size() != 32 ? 0xa0 + k : std::stoul(said->second.substr(2 * k, 2), nullptr, 16));
   return 0;
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
@@ -127,10 +127,10 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
   return found == all.end() ? 1 : (*value = found->second, 0);
 }
 int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = size_t(fake().number("memory", int64_t{1} << 30)), 0; }
-int cuDevicePrimaryCtxRetain(void** context, int) { return *context = kContext, fake().initialised ? 0 : 3; }
+int cuDevicePrimaryCtxRetain(Handle* context, int) { return *context = kContext, fake().initialised ? 0 : 3; }
 int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
-int cuCtxPushCurrent_v2(void* context) { return context != kContext ? 201 : (contexts.push_back(context), 0); }
-int cuCtxPopCurrent_v2(void** context) {
+int cuCtxPushCurrent_v2(Handle context) { return context != kContext ? 201 : (contexts.push_back(context), 0); }
+int cuCtxPopCurrent_v2(Handle* context) {
   if (contexts.empty()) return 201;
   *context = contexts.back();
   contexts.pop_back();
@@ -177,7 +177,7 @@ int cuMemFreeHost(void* data) {
   std::free(data);
   return 0;
 }
-int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void* stream) {
+int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, Handle stream) {
   FAKE_READY;
   if (!resolve(to, bytes) || !resolve(from, bytes)) return 1;
   return put(stream, [=] {
@@ -186,7 +186,7 @@ int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void* stream) {
     return std::memmove(target, source, bytes), 0;
   });
 }
-int cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, void* stream) {
+int cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, Handle stream) {
   FAKE_READY;
   if (!resolve(to, bytes)) return 1;
   return put(stream, [=] {
@@ -195,7 +195,7 @@ int cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, void* stream)
   });
 }
 
-int cuModuleLoadDataEx(void** module, const void* image, unsigned num_options, int* options, void** values) {
+int cuModuleLoadDataEx(Handle* module, const void* image, unsigned num_options, int* options, void** values) {
   FAKE_READY_OUTSIDE;
   const auto* text = static_cast<const char*>(image);
   fake().loaded = 0;
@@ -221,30 +221,30 @@ int cuModuleLoadDataEx(void** module, const void* image, unsigned num_options, i
   fake().modules[*module] = std::move(made);
   return 0;
 }
-int cuModuleUnload(void* module) {
+int cuModuleUnload(Handle module) {
   FAKE_READY_OUTSIDE;
   return fake().modules.erase(module) ? 0 : 400;
 }
-int cuModuleGetFunction(void** function, void* module, const char* name) {
+int cuModuleGetFunction(Handle* function, Handle module, const char* name) {
   FAKE_READY;
   const auto found = fake().modules.find(module);
   if (found == fake().modules.end()) return 400;
   const auto f = found->second->functions.find(name);
-  return f == found->second->functions.end() ? 500 : (*function = &f->second, 0);
+  return f == found->second->functions.end() ? 500 : (*function = reinterpret_cast<Handle>(&f->second), 0);
 }
-int cuFuncSetAttribute(void* function, int attribute, int value) {
+int cuFuncSetAttribute(Handle function, int attribute, int value) {
   FAKE_READY;
   int most = 0;
   cuDeviceGetAttribute(&most, 97, 0);
-  auto* f = static_cast<Function*>(function);
+  auto* f = reinterpret_cast<Function*>(function);
   if (attribute != 8 || value < 0 || uint64_t(value) + f->entry->shared_bytes > uint64_t(most)) return 1;
   f->most_dynamic_shared = uint64_t(value);
   return 0;
 }
 
-int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void* stream, void** parameters, void** extra) {
+int cuLaunchKernel(Handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, Handle stream, void** parameters, void** extra) {
   FAKE_READY;
-  const auto* kernel = static_cast<const Function*>(function);
+  const auto* kernel = reinterpret_cast<const Function*>(function);
   const Entry& e = *kernel->entry;
   if (extra || !gx || !gy || gz != 1 || gy > 65535 || bx == 0 || bx > e.max_lanes[0] || by != 1 || bz != 1) return 1;
   if (shared > std::max<uint64_t>(kernel->most_dynamic_shared, 49152 - std::min(49152u, e.shared_bytes))) return 1;
@@ -257,32 +257,32 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
   return put(stream, [=] { return execute(*kernel, gx, gy, bx, shared, arguments); });
 }
 
-int cuStreamCreate(void** stream, unsigned) {
+int cuStreamCreate(Handle* stream, unsigned) {
   FAKE_READY;
   return fake().streams[*stream = fake().handle()] = {}, 0;
 }
-int cuStreamDestroy_v2(void* stream) {
+int cuStreamDestroy_v2(Handle stream) {
   FAKE_READY_OUTSIDE;
   return fake().streams.erase(stream) ? 0 : 400;
 }
-int cuStreamSynchronize(void* stream) {
+int cuStreamSynchronize(Handle stream) {
   FAKE_READY;
   return !stream || fake().streams.contains(stream) ? 0 : 400;
 }
-int cuEventCreate(void** event, unsigned) {
+int cuEventCreate(Handle* event, unsigned) {
   FAKE_READY;
   return fake().events[*event = fake().handle()] = 1, 0;
 }
-int cuEventDestroy_v2(void* event) {
+int cuEventDestroy_v2(Handle event) {
   FAKE_READY;
   return fake().events.erase(event) ? 0 : 400;
 }
-int cuEventRecord(void* event, void* stream) {
+int cuEventRecord(Handle event, Handle stream) {
   FAKE_READY;
   return fake().events.contains(event) ? put(stream, [] { return 0; }) : 400;
 }
 #ifndef MLC_FAKE_CUDA_OLD
-int cuEventQuery(void* event) {
+int cuEventQuery(Handle event) {
   FAKE_READY_OUTSIDE;
   if (!fake().events.contains(event)) return 400;
   return fake().number("hang", 0) ? 600 : 0;

@@ -5,7 +5,7 @@ using namespace fakecuda;
 
 extern "C" {
 
-int cuStreamBeginCapture_v2(void* handle, int mode) {
+int cuStreamBeginCapture_v2(Handle handle, int mode) {
   FAKE_READY;
   const auto stream = fake().streams.find(handle);
   if (stream == fake().streams.end()) return 400;
@@ -13,7 +13,7 @@ int cuStreamBeginCapture_v2(void* handle, int mode) {
   stream->second = {.captures = true, .broken = false, .is_global = mode == 0, .captured_by = std::this_thread::get_id(), .captured = {}};
   return 0;
 }
-int cuStreamEndCapture(void* handle, void** graph) {
+int cuStreamEndCapture(Handle handle, Handle* graph) {
   FAKE_LOCK;
   if (const int code = ready()) return code;
   const auto found = fake().streams.find(handle);
@@ -26,21 +26,21 @@ int cuStreamEndCapture(void* handle, void** graph) {
   fake().graphs[*graph = fake().handle()] = ended.captured;
   return 0;
 }
-int cuGraphInstantiateWithFlags(void** instance, void* graph, unsigned long long flags) {
+int cuGraphInstantiateWithFlags(Handle* instance, Handle graph, uint64_t flags) {
   FAKE_READY;
   const auto found = fake().graphs.find(graph);
   if (found == fake().graphs.end() || flags != 0) return 1;
   fake().instances[*instance = fake().handle()] = found->second;
   return 0;
 }
-int cuGraphInstantiate_v2(void** instance, void* graph, void**, char*, size_t) {
+int cuGraphInstantiate_v2(Handle* instance, Handle graph, Handle*, char*, size_t) {
   FAKE_READY;
   const auto found = fake().graphs.find(graph);
   if (found == fake().graphs.end()) return 1;
   fake().instances[*instance = fake().handle()] = found->second;
   return 0;
 }
-int cuGraphLaunch(void* instance, void* stream) {
+int cuGraphLaunch(Handle instance, Handle stream) {
   FAKE_READY;
   const auto found = fake().instances.find(instance);
   if (found == fake().instances.end()) return 400;
@@ -53,11 +53,11 @@ int cuGraphLaunch(void* instance, void* stream) {
     return 0;
   });
 }
-int cuGraphExecDestroy(void* instance) {
+int cuGraphExecDestroy(Handle instance) {
   FAKE_READY;
   return fake().instances.erase(instance) ? 0 : 400;
 }
-int cuGraphDestroy(void* graph) {
+int cuGraphDestroy(Handle graph) {
   FAKE_READY;
   return fake().graphs.erase(graph) ? 0 : 400;
 }
