@@ -1,10 +1,15 @@
 // Cells of four codes as devices compute them: words as codes, codes as words, and Op::Dot of them, of all signs, on each target as the Loop interpreter
 // says, and by the instruction of the target where it has one.
+#include <unistd.h>
+
 #include <array>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "packager/loop/build.h"
 #include "packager/loop/verify.h"
+#include "targets/spirv/verify.h"
 #include "tests/support/nests/device_run.h"
 
 using namespace mlc;
@@ -96,6 +101,40 @@ TEST_CASE("words are four codes, codes are words, and their products are those o
           CHECK(executed.buffers == interpreted.buffers);
         }
       }
+}
+
+TEST_CASE("products of cells in SPIR-V want their capabilities and their format, and the validator of Khronos takes them") {
+  ir::Context ctx;
+  const loop::Kernel kernel = cells_kernel(ctx, DType::U8, DType::I8, true);
+  const auto module = targets::emit_module(*targets::find_target("vulkan-subgroup"), std::span(&kernel, 1));
+  REQUIRE(module.ok());
+  const auto decoded = gpu::decode(module->bytes);
+  REQUIRE(decoded.ok());
+  const std::vector<std::byte>& bytes = decoded->images[0].bytes;
+  std::vector<uint32_t> words(bytes.size() / 4);
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  const auto accepted = [&](const std::vector<uint32_t>& w, bool subgroups = true) { return targets::spirv::verify(w, decoded->entries[0], subgroups).ok(); };
+  CHECK(accepted(words));
+  CHECK(!accepted(words, false));
+  int changes = 0;
+  for (size_t at = 5; at < words.size(); at += words[at] >> 16) {
+    const uint32_t op = words[at] & 0xffff;
+    std::vector<uint32_t> changed = words;
+    if (op == 17 && (words[at + 1] == 6018 || words[at + 1] == 6019)) changed.erase(changed.begin() + static_cast<ptrdiff_t>(at), changed.begin() + static_cast<ptrdiff_t>(at) + 2);
+    else if (op >= 4450 && op <= 4452) ++changed[at + 5];
+    else continue;
+    ++changes;
+    CHECK(!accepted(changed));
+  }
+  CHECK(changes == 2 + kCells);
+  if (std::system("spirv-val --version >/dev/null 2>&1") != 0) {
+    MESSAGE("skipped: spirv-val is not installed");
+    return;
+  }
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / ("mlc-cells-" + std::to_string(getpid()) + ".spv");
+  std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
+  CHECK(std::system(("spirv-val --target-env vulkan1.3 " + file.string()).c_str()) == 0);
+  std::filesystem::remove(file);
 }
 
 TEST_CASE("bits change their number of lanes only between words of 32 bits and codes of 8") {
