@@ -41,6 +41,9 @@ constexpr DotInstruction kPlain[] = {
     {"plain", DotForm::Plain, Machine::None, kNone, kNone, "", 4, 4, 2},  // of two
 };
 
+// dp4a of PTX, OpSDot, OpUDot and OpSUDot of SPIR-V: of codes of any signs, as they are.
+constexpr DotInstruction kOfDevices = {"dot", DotForm::Native, Machine::None, kNone, kNone, "", 1, 0, 1};
+
 DType other_sign(DType t) { return t == kU8 ? kI8 : t == kI8 ? kU8 : kNone; }
 
 // How `row` computes operands of these types, if it can.
@@ -85,7 +88,7 @@ bool has_tiles(const std::vector<loop::StmtPtr>& block) {
 
 DotChoice choose_dot(const Target& target, DType a, DType b) {
   DotChoice best{&kPlain[bits_of(a) == 8 ? 0 : 1]};
-  if (target.is_device()) return best;
+  if (target.is_device()) return target.has_dot && bits_of(a) == 8 ? DotChoice{&kOfDevices} : best;
   for (const DotInstruction& row : kInstructions) {
     if (row.machine != target.machine || !(row.feature.empty() || has_feature(target, row.feature))) continue;
     if (const auto choice = match(row, a, b); choice && choice->steps() < best.steps()) best = *choice;

@@ -46,6 +46,7 @@ struct Target {
   bool folds_lanes = false;  // loop::StmtKind::FoldLanes is a matter of few instructions
   unsigned access_bytes = 0;  // most that a lane reads or writes at once, where it is aligned; 0: one element
   bool has_mma = false;      // loop::StmtKind::Mma and LoadMatrices are instructions, of f32 (as tf32), f16, bf16 and codes of 8 bits alike
+  bool has_dot = false;      // Op::Dot of codes of 8 bits, four by four, is an instruction
   bool has_exp2 = false;     // Op::Exp2 is an instruction
   bool copies_aside = false;  // loop::StmtKind::Copy is an instruction
   uint32_t most_cluster_blocks = 0;  // blocks that may be a cluster (loop::StmtKind::Peer); 0: there are no clusters

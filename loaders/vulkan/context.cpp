@@ -30,6 +30,9 @@ Result<std::unique_ptr<Context>> Context::open(const Library& library, Physical 
   }
   out->call_.GetDeviceQueue(out->handle_, p.queue_family, 0, &out->queue_);
   if (!out->queue_) return Status(Code::Unsupported, "vkGetDeviceQueue gave no queue");
+  // Empty at first, and never written to a file: spec/decisions/devices.md.
+  const PipelineCacheCreateInfo cache;
+  if (out->call_.CreatePipelineCache(out->handle_, &cache, nullptr, &out->pipelines_) != kSuccess) out->pipelines_ = nullptr;  // pipelines are compiled each time
   return out;
 }
 
@@ -39,6 +42,7 @@ Context::~Context() {
     call_.DestroyPipelineLayout(handle_, layout.pipeline, nullptr);
     call_.DestroyDescriptorSetLayout(handle_, layout.set, nullptr);
   }
+  if (pipelines_) call_.DestroyPipelineCache(handle_, pipelines_, nullptr);
   call_.DestroyDevice(handle_, nullptr);
 }
 

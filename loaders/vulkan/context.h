@@ -26,6 +26,8 @@ class Context {
   const Physical& physical() const { return physical_; }
   DeviceHandle handle() const { return handle_; }
   const DeviceFunctions& call() const { return call_; }
+  // Where the driver keeps what it compiled, for all modules of the process; drivers lock it. Null where it gives none.
+  PipelineCache pipelines() const { return pipelines_; }
 
   // What a call answered. Remembers that the device is lost.
   Status check(Code32 code, const char* call);
@@ -50,6 +52,7 @@ class Context {
   const Physical physical_;
   DeviceHandle handle_ = nullptr;
   DeviceFunctions call_;
+  PipelineCache pipelines_ = nullptr;
   QueueHandle queue_ = nullptr;      // used under queue_mu_
   std::mutex queue_mu_;
   device::Life life_{physical_.info};

@@ -33,6 +33,8 @@ namespace mlc::vulkan {
   X(void, DestroyDescriptorSetLayout, (DeviceHandle, DescriptorSetLayout, const void*)) \
   X(Code32, CreatePipelineLayout, (DeviceHandle, const PipelineLayoutCreateInfo*, const void*, PipelineLayout*)) \
   X(void, DestroyPipelineLayout, (DeviceHandle, PipelineLayout, const void*)) \
+  X(Code32, CreatePipelineCache, (DeviceHandle, const PipelineCacheCreateInfo*, const void*, PipelineCache*)) \
+  X(void, DestroyPipelineCache, (DeviceHandle, PipelineCache, const void*)) \
   X(Code32, CreateComputePipelines, (DeviceHandle, PipelineCache, uint32_t, const ComputePipelineCreateInfo*, const void*, Pipeline*)) \
   X(void, DestroyPipeline, (DeviceHandle, Pipeline, const void*)) \
   X(Code32, CreateDescriptorPool, (DeviceHandle, const DescriptorPoolCreateInfo*, const void*, DescriptorPool*)) \

@@ -88,7 +88,7 @@ Status VulkanModule::compile(const gpu::Entry& e, const Layout& layout, Pipeline
   size.size = context_.physical().subgroup;
   if (e.wants_full_subgroups) info.stage.next = &size, info.stage.flags = kRequireFullSubgroups;
   Pipeline made = nullptr;
-  MLC_RETURN_IF_ERROR(context_.check(call.CreateComputePipelines(context_.handle(), nullptr, 1, &info, nullptr, &made), "vkCreateComputePipelines"));
+  MLC_RETURN_IF_ERROR(context_.check(call.CreateComputePipelines(context_.handle(), context_.pipelines(), 1, &info, nullptr, &made), "vkCreateComputePipelines"));
   if (!made) return Status(Code::Unsupported, "vkCreateComputePipelines gave no pipeline");
   out = made;
   return ok();

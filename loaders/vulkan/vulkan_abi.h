@@ -43,7 +43,7 @@ inline constexpr Code32 kErrorOutOfHostMemory = -1, kErrorOutOfDeviceMemory = -2
 
 enum StructureType : uint32_t {
   kApplicationInfo = 0, kInstanceCreateInfo = 1, kDeviceQueueCreateInfo = 2, kDeviceCreateInfo = 3, kSubmitInfo = 4,
-  kMemoryAllocateInfo = 5, kFenceCreateInfo = 8, kBufferCreateInfo = 12, kShaderModuleCreateInfo = 16,
+  kMemoryAllocateInfo = 5, kFenceCreateInfo = 8, kBufferCreateInfo = 12, kShaderModuleCreateInfo = 16, kPipelineCacheCreateInfo = 17,
   kPipelineShaderStageCreateInfo = 18, kComputePipelineCreateInfo = 29, kPipelineLayoutCreateInfo = 30,
   kDescriptorSetLayoutCreateInfo = 32, kDescriptorPoolCreateInfo = 33, kDescriptorSetAllocateInfo = 34, kWriteDescriptorSet = 35,
   kCommandPoolCreateInfo = 39, kCommandBufferAllocateInfo = 40, kCommandBufferBeginInfo = 42, kMemoryBarrier = 46,
@@ -326,6 +326,13 @@ struct PushConstantRange {
   Flags stages = kStageShaderCompute;
   uint32_t offset = 0;
   uint32_t bytes = 0;
+};
+struct PipelineCacheCreateInfo {
+  StructureType type = kPipelineCacheCreateInfo;
+  const void* next = nullptr;
+  Flags flags = 0;
+  size_t bytes = 0;
+  const void* data = nullptr;
 };
 struct PipelineLayoutCreateInfo {
   StructureType type = kPipelineLayoutCreateInfo;

@@ -291,7 +291,7 @@ const Expr* integer_of_float(Context& ctx, const Expr* a) {
 const Expr* Context::convert(Op op, Type to, const Expr* a) {
   Type from = a->type;
   Expr e = leaf(op, to);
-  if (op == Op::Splat || is_vector(a)) {
+  if (op == Op::Splat || is_vector(a) || to.lanes != 1) {
     if (op == Op::Splat && to == from) return a;
     return impl_->make(e, std::span(&a, 1));
   }

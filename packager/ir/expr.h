@@ -44,7 +44,7 @@ enum class Op : uint8_t {
   Exp, Log, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Erf,
   Cast,     // numeric conversion to `type`; float to integer truncates, then keeps the low bits (beyond 32 bits: unspecified); to Bool: != 0
   SatCast,  // float to integer: clamped to the range (NaN gives 0), then truncated; integer to integer: clamped
-  Bitcast,  // same bits, other type of equal width
+  Bitcast,  // same bits, other type of equal width; in Loop also lanes of 32 bits as four codes of 8 bits each, the first one in the low bits, and back
   Tf32,     // f32 to the nearest number whose last 13 bits are zero, ties away from zero: what tensor cores take of an f32
   Exp2,     // f32: 2^x within 2 units in the last place, zero where that is below 2^-126; an instruction of devices (Target::has_exp2)
   // Two operands.

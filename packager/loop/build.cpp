@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "packager/loop/ops.h"
+
 namespace mlc::loop {
 
 using ir::Expr;
@@ -176,7 +178,6 @@ Expr node(Op op, DType dtype, unsigned lanes) {
   e.type = {dtype, static_cast<uint16_t>(lanes)};
   return e;
 }
-bool is_comparison(Op op) { return op >= Op::Lt && op <= Op::Ne; }
 }  // namespace
 
 const Expr* splat(ir::Context& ctx, const Expr* a, unsigned lanes) {
@@ -193,6 +194,14 @@ const Expr* splat_group(ir::Context& ctx, const Expr* group, unsigned lanes) {
 
 const Expr* vec_dot(ir::Context& ctx, const Expr* acc, const Expr* a, const Expr* b) {
   return ctx.raw(node(Op::Dot, acc->type.dtype, acc->type.lanes), {acc, a, b});
+}
+
+const Expr* codes_of(ir::Context& ctx, DType code, const Expr* words) {
+  return ctx.convert(Op::Bitcast, {code, static_cast<uint16_t>(kCodesOfCell * words->type.lanes)}, words);
+}
+
+const Expr* words_of(ir::Context& ctx, DType word, const Expr* codes) {
+  return ctx.convert(Op::Bitcast, {word, static_cast<uint16_t>(codes->type.lanes / kCodesOfCell)}, codes);
 }
 
 const Expr* vec_unary(ir::Context& ctx, Op op, const Expr* a) {

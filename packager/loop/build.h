@@ -76,6 +76,9 @@ const ir::Expr* ramp(ir::Context& ctx, const ir::Expr* base, unsigned lanes, int
 // A group of neighbouring lanes, as one load brings it, over and over: what a Dot multiplies with each group of another vector.
 const ir::Expr* splat_group(ir::Context& ctx, const ir::Expr* group, unsigned lanes);
 const ir::Expr* vec_dot(ir::Context& ctx, const ir::Expr* acc, const ir::Expr* a, const ir::Expr* b);
+// Words of 32 bits as four codes each, and codes as such words.
+const ir::Expr* codes_of(ir::Context& ctx, DType code, const ir::Expr* words);
+const ir::Expr* words_of(ir::Context& ctx, DType word, const ir::Expr* codes);
 const ir::Expr* extract(ir::Context& ctx, const ir::Expr* a, unsigned lane);
 const ir::Expr* widen(ir::Context& ctx, std::vector<const ir::Expr*> parts);
 const ir::Expr* vec_load(ir::Context& ctx, uint32_t array, ir::Type type, const ir::Expr* index,

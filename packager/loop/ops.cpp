@@ -37,6 +37,11 @@ const OpInfo* op_named(std::string_view name) {
   return nullptr;
 }
 
+bool is_cells_of_codes(ir::Type words, ir::Type codes) {
+  const bool is_word = words.dtype == DType::I32 || words.dtype == DType::U32, is_code = codes.dtype == DType::I8 || codes.dtype == DType::U8;
+  return is_word && is_code && codes.lanes == kCodesOfCell * words.lanes;
+}
+
 DType dot_sum(DType a, DType b) {
   const auto is_byte = [](DType t) { return t == DType::I8 || t == DType::U8; };
   if ((is_byte(a) && is_byte(b)) || (a == DType::I16 && b == a)) return DType::I32;

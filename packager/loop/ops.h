@@ -19,5 +19,8 @@ const OpInfo* op_named(std::string_view name);
 bool is_comparison(ir::Op op);
 // The type in which Op::Dot sums products of these; None if it does not take them.
 DType dot_sum(DType a, DType b);
+// Whether Op::Bitcast takes each lane of `words`, integers of 32 bits, for four of `codes`.
+bool is_cells_of_codes(ir::Type words, ir::Type codes);
+inline constexpr unsigned kCodesOfCell = 4;
 
 }  // namespace mlc::loop

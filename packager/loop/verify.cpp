@@ -115,6 +115,7 @@ class Verifier {
       }
       case Op::Cast: case Op::SatCast: return arg(0).lanes == lanes ? ok() : wrong();
       case Op::Bitcast:
+        if (is_cells_of_codes(arg(0), e->type) || is_cells_of_codes(e->type, arg(0))) return ok();
         return arg(0).lanes == lanes && bits_of(arg(0).dtype) == bits_of(e->type.dtype) ? ok() : wrong();
       case Op::IsNan: case Op::IsInf:
         return e->type.dtype == DType::Bool && arg(0).lanes == lanes && is_float(arg(0).dtype) ? ok() : wrong();

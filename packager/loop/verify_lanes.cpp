@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "packager/ir/context.h"
+#include "packager/loop/ops.h"
 
 namespace mlc::loop {
 namespace {
@@ -216,7 +217,9 @@ class LanesVerifier {
       if (!root) return;
       ir::walk(root, [&](const Expr* e) {
         if (e == k_.tile_begin || e == k_.tile_end) wrong("a lane knows nothing of other tiles");
-        if (e->type.lanes > kMaxDeviceVector) wrong("a vector of " + std::to_string(e->type.lanes) + " elements");
+        // Four codes of 8 bits are a lane of the words that they are taken from.
+        const bool is_of_words = e->op == Op::Bitcast && is_cells_of_codes(e->args[0]->type, e->type);
+        if (e->type.lanes > kMaxDeviceVector && !is_of_words) wrong("a vector of " + std::to_string(e->type.lanes) + " elements");
         if (e->op == Op::Load && is_private(e->array) && !is_constant(e->args[0], unrolled)) wrong("the place in an array of one lane is no constant");
       });
     };

@@ -12,7 +12,8 @@
 //
 //   tile m:1 grid | n:1 grid || k:1 ; tile 64 x 64 depth 16 copies 4 ; instr fma.f32 ; block 64 ; vectors 16
 //
-// is of one, too: a block of 64 lanes has a tile of 64 by 64 points of the product. By an instruction "mma.f32", "mma.f16", "mma.bf16" or
+// is of one, too: a block of 64 lanes has a tile of 64 by 64 points of the product. By an instruction "dot.i8" they multiply codes of 8 bits, four
+// values of the depth in a step. By an instruction "mma.f32", "mma.f16", "mma.bf16" or
 // "mma.i8" warps multiply on tensor cores, and the block has 128 lanes, 256 if the tile is 128 by 128; "stages 3" behind the copies: memory has room for three pieces. Of attention "warp 16" stands there: each warp has 16 of the
 // block's queries, and warps that are left over share the keys of a turn: 128 lanes have 64 queries, or 32 in two shares of the keys.
 #pragma once
@@ -122,6 +123,11 @@ struct Schedule {
 bool is_tiled(const Schedule& schedule);
 // Whether warps multiply, by tensor cores.
 bool is_mma(const Schedule& schedule);
+// Whether lanes of a tile multiply four codes of 8 bits by four at once.
+inline constexpr char kDotInstruction[] = "dot.i8";
+bool is_dot(const Schedule& schedule);
+// Of the depth, in a step of a tile of lanes.
+int64_t cell_values(const Schedule& schedule);
 // Whether blocks of attention have one query, whose keys the lanes share. `depth` lanes have a key together, `columns` keys are a turn.
 bool has_one_query(const Schedule& schedule);
 constexpr unsigned kQueryLanes = 256;  // of such a block

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "packager/loop/ops.h"
 #include "packager/schedule/schedule.h"
 
 namespace mlc::schedule {
@@ -210,11 +211,13 @@ class Verifier {
     const auto is_side = [&](int64_t n) { return n == 2 * kTileSide || n == 4 * kTileSide || n == 8 * kTileSide; };
     const int64_t lanes = space_.block;
     if (!is_side(t.rows) || !is_side(t.columns)) return refused("a tile has 16, 32 or 64 rows and columns");
-    if (t.depth < 1 || t.depth > kMostCopies || t.depth % (lanes / std::min(t.rows, t.columns)) != 0) return refused("the lanes do not divide the depth of a tile");
-    if (t.copies < 1 || t.depth % t.copies != 0) return refused("copies divide the depth of a tile");
+    if (t.depth < 1 || t.depth > kMostCopies || t.depth % cell_values(s_) != 0) return refused("a tile is whole steps deep, 64 values at most");
+    const int64_t steps = t.depth / cell_values(s_);
+    if (steps % (lanes / std::min(t.rows, t.columns)) != 0) return refused("the lanes do not divide the depth of a tile");
+    if (t.copies < 1 || steps % t.copies != 0) return refused("copies divide the depth of a tile");
     if (s_.family == Family::Attention) return attention();
     const int64_t sums = s_.places.empty() ? 0 : t.rows * t.columns;
-    return (std::max((t.rows + t.columns) * t.depth, sums)) * 4 > space_.shared_bytes ? refused("the tile is larger than the memory of a block") : ok();
+    return (std::max((t.rows + t.columns) * steps, sums)) * 4 > space_.shared_bytes ? refused("the tile is larger than the memory of a block") : ok();
   }
   // Four tiles of sums, whose factors are whole lines or parts of one that divide the fold.
   Status tiles() const {
@@ -328,6 +331,8 @@ class Verifier {
 }  // namespace
 
 bool is_tiled(const Schedule& s) { return s.instruction.starts_with("tiles."); }
+bool is_dot(const Schedule& s) { return s.family == Family::Tile && s.instruction == kDotInstruction; }
+int64_t cell_values(const Schedule& s) { return is_dot(s) ? int64_t{loop::kCodesOfCell} : 1; }
 bool is_mma(const Schedule& s) { return s.instruction.starts_with("mma."); }
 bool has_one_query(const Schedule& s) { return s.family == Family::Attention && s.tile.rows == 1; }
 

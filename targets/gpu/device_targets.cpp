@@ -71,7 +71,7 @@ Target device_target(std::string_view name) {
   t.has_masks = true;
   t.has_sized_locals = false;
   t.block_lanes = kBlockLanes;
-  t.folds_lanes = t.name != "vulkan-base";
+  t.folds_lanes = t.has_dot = t.name != "vulkan-base";
   t.access_bytes = row.family == "cuda" ? kAccessBytes : 0;
   t.most_bindings = row.most_bindings;
   t.pushed_scalars = mlc::gpu::kMaxPushScalars;

@@ -3,6 +3,7 @@
 // lane of a group is the low bits of the wide one.
 // loop::StmtKind::Mma, a tile of products by 32 lanes: one instruction of NVIDIA's tensor cores. Loop states the same fragments as the manual
 // of PTX does, so registers go there in the order in which they are.
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/IntrinsicsX86.h>
@@ -67,6 +68,7 @@ llvm::Value* KernelEmitter::dot(const Expr& e) {
   DType a_type = e.args[1]->type.dtype, b_type = e.args[2]->type.dtype;
   const DotChoice how = choose_dot(*can_.target, a_type, b_type);
   Value *acc = arg(e, 0), *a = arg(e, 1), *b = arg(e, 2);
+  if (is_ptx(*can_.target) && how.instruction->form == DotForm::Native) return device_dot(acc, a, b, a_type, b_type);
   if (how.swapped) std::swap(a, b), std::swap(a_type, b_type);
   if (how.instruction->form == DotForm::Plain) return plain_dot(acc, a, b, a_type, b_type);
   // Vector by vector of the target.
@@ -81,6 +83,23 @@ llvm::Value* KernelEmitter::dot(const Expr& e) {
   Value* all = concatenate(std::move(parts));
   if (lanes == 1) return b_.CreateExtractElement(all, uint64_t{0});
   return take_lanes(all, 0, lanes);
+}
+
+// A lane of the accumulator after the other. LLVM 19 has no intrinsic for it.
+llvm::Value* KernelEmitter::device_dot(Value* acc, Value* a, Value* b, DType a_type, DType b_type) {
+  const auto sign = [](DType t) { return std::string(is_signed_int(t) ? ".s32" : ".u32"); };
+  const unsigned lanes = acc->getType()->isVectorTy() ? lanes_of(acc) : 1;
+  llvm::Type* word = b_.getInt32Ty();
+  const std::string text = "dp4a" + sign(a_type) + sign(b_type) + " $0, $1, $2, $3;";
+  llvm::InlineAsm* code = llvm::InlineAsm::get(llvm::FunctionType::get(word, {word, word, word}, false), text, "=r,r,r,r", /*hasSideEffects=*/false);
+  a = b_.CreateBitCast(a, with_lanes(word, lanes)), b = b_.CreateBitCast(b, with_lanes(word, lanes));
+  if (lanes == 1) return b_.CreateCall(code, {b_.CreateBitCast(a, word), b_.CreateBitCast(b, word), acc});
+  Value* sums = llvm::PoisonValue::get(acc->getType());
+  for (unsigned k = 0; k < lanes; ++k) {
+    Value* sum = b_.CreateCall(code, {b_.CreateExtractElement(a, k), b_.CreateExtractElement(b, k), b_.CreateExtractElement(acc, k)});
+    sums = b_.CreateInsertElement(sums, sum, k);
+  }
+  return sums;
 }
 
 llvm::Value* KernelEmitter::native_dot_of(const DotChoice& how, Value* acc, Value* a, Value* b) {

@@ -384,6 +384,7 @@ llvm::Value* KernelEmitter::sat_cast(Value* a, DType from, DType to) {
 
 llvm::Value* KernelEmitter::bitcast(Value* a, ir::Type from, ir::Type to) {
   if (from.dtype == to.dtype) return a;
+  if (from.lanes != to.lanes) return b_.CreateBitCast(a, reg_type(to));  // words as codes, or codes as words: memory is little-endian
   if (bits_of(from.dtype) != bits_of(to.dtype)) return fail("a bit cast that changes the width"), nullptr;
   if (to.dtype == DType::Bool) return b_.CreateICmpNE(a, splat_int(0, a->getType()));
   if (from.dtype == DType::Bool) return b_.CreateZExt(a, reg_type(to));

@@ -162,6 +162,7 @@ class KernelEmitter {
   Value* take_lanes(Value* v, unsigned first, unsigned count);
   Value* splat_group(Value* group, ir::Type type, unsigned lanes);
   Value* dot(const Expr& e);
+  Value* device_dot(Value* acc, Value* a, Value* b, DType a_type, DType b_type);
   Value* native_dot_of(const DotChoice& how, Value* acc, Value* a, Value* b);
   Value* half_of_bytes(Value* bytes, bool is_signed, bool odd);
   Value* pairs_dot(Value* acc, Value* a, Value* b, DType a_type, DType b_type);

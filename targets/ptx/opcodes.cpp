@@ -36,6 +36,7 @@ constexpr Row kRows[] = {
     {"bfe.{u32,s32,u64,s64}", "DScc"},
     {"bfi.{b32,b64}", "DSScc"},
     {"prmt.b32", "DSSS"},
+    {"dp4a.{s32,u32}.{s32,u32}", "DSSS"},
     {"shf.{l,r}.wrap.b32", "DSSc"},
     // Bits and predicates.
     {"and.{b16,b32,b64,pred}", "DSS"},

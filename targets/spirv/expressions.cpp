@@ -1,6 +1,7 @@
 // Expressions of a kernel: the order of evaluation, what is remembered for how long, and the operations on vectors.
 #include <algorithm>
 
+#include "packager/loop/ops.h"
 #include "targets/spirv/kernel_builder.h"
 
 namespace mlc::targets::spirv {
@@ -13,6 +14,12 @@ constexpr uint8_t kLoads = 1;    // reads memory
 constexpr uint8_t kMutable = 2;  // reads a local
 
 bool is_wide_int(DType t) { return t == DType::I64 || t == DType::U64; }
+
+// Whether both factors of Op::Dot are words.
+bool word_operands(const Expr& e) {
+  const auto is_words = [](const Expr* x) { return x->op == IrOp::Bitcast && loop::is_cells_of_codes(x->args[0]->type, x->type); };
+  return is_words(e.args[1]) && is_words(e.args[2]);
+}
 
 const Expr* through_splat(const Expr* e) { return e->op == IrOp::Splat ? e->args[0] : e; }
 
@@ -93,6 +100,8 @@ void KernelBuilder::operands(const Wanted& w, std::vector<Wanted>& out) {
     else if (e.op != IrOp::Const && e.op != IrOp::Var) out.push_back({w.e, false});
     return;
   }
+  // Of words that are taken for codes the words, where an instruction multiplies these.
+  if (e.op == IrOp::Dot && limits_.subgroups && word_operands(e)) return out.insert(out.end(), {{e.args[0], false}, {e.args[1]->args[0], false}, {e.args[2]->args[0], false}}), void();
   for (size_t k = 0; k < e.args.size(); ++k) out.push_back({e.args[k], w.low ? !(e.op == IrOp::Select && k == 0) : e.op == IrOp::Load && k == 0});
 }
 
@@ -207,6 +216,7 @@ Value KernelBuilder::node(const Expr& e) {
   }
   if (e.args.empty() || e.args.size() > 3) return {};
   const DType from = e.args[0]->type.dtype;
+  if (e.op == IrOp::Bitcast && e.args[0]->type.lanes != e.type.lanes) return cells(e);
   const Expr* second = e.args.size() > 1 ? through_splat(e.args[1]) : nullptr;
   const int64_t* constant = second && second->is_const() ? &second->i : nullptr;
   for (size_t k = 0; k < e.type.lanes; ++k) {
@@ -259,13 +269,47 @@ Value KernelBuilder::reduce(const Expr& e) {
   return {small ? n_.from_f32(t, v[0]) : v[0]};
 }
 
-// Lanes of a group one after the other, each widened to a lane of the sum.
+// Words as four codes each, or codes as words.
+Value KernelBuilder::cells(const Expr& e) {
+  const Value& from = arg(e, 0);
+  const auto shifted = [&](Op how, Id v, size_t k) { return k ? c_.op(how, Reg::U32, {v, c_.u32(static_cast<uint32_t>(8 * k))}) : v; };
+  Value out;
+  if (from.size() < e.type.lanes) {
+    for (size_t k = 0; k < e.type.lanes; ++k) out.push_back(n_.cast(DType::U32, e.type.dtype, shifted(Op::ShiftRightLogical, from[k / loop::kCodesOfCell], k % loop::kCodesOfCell)));
+    return out;
+  }
+  for (size_t k = 0; k < from.size(); ++k) {
+    const Id code = shifted(Op::ShiftLeftLogical, n_.bitcast(e.args[0]->type.dtype, DType::U8, from[k]), k % loop::kCodesOfCell);
+    if (k % loop::kCodesOfCell == 0) out.push_back(code);
+    else out.back() = c_.op(Op::BitwiseOr, Reg::U32, {out.back(), code});
+  }
+  return out;
+}
+
+// Lanes of a group one after the other, each widened to a lane of the sum; words of four codes by an instruction.
 Value KernelBuilder::dot(const Expr& e) {
   Value sum = arg(e, 0);
+  if (limits_.subgroups && word_operands(e)) return dot_words(e, std::move(sum));
   const Value &a = arg(e, 1), &b = arg(e, 2);
   const DType at = e.args[1]->type.dtype, bt = e.args[2]->type.dtype, t = e.type.dtype;
   const size_t group = a.size() / sum.size();
   for (size_t k = 0; k < a.size(); ++k) sum[k / group] = n_.fma(t, n_.cast(at, t, a[k]), n_.cast(bt, t, b[k]), sum[k / group]);
+  return sum;
+}
+
+// Results have no sign: what a product of two unsigned words gives is below 2^31 as well.
+Value KernelBuilder::dot_words(const Expr& e, Value sum) {
+  writer_.capability(Capability::DotProduct);
+  writer_.capability(Capability::DotProductInput4x8BitPacked);
+  const Expr *a = e.args[1], *b = e.args[2];
+  const bool a_signed = is_signed_int(a->type.dtype), b_signed = is_signed_int(b->type.dtype);
+  if (!a_signed && b_signed) std::swap(a, b);  // SUDot takes the one with signs first
+  const Value &x = cache_.at({a->args[0], false}), &y = cache_.at({b->args[0], false});
+  const Op how = a_signed != b_signed ? Op::SUDot : a_signed ? Op::SDot : Op::UDot;
+  for (size_t k = 0; k < sum.size(); ++k) {
+    const Id product = writer_.result(how, c_.type(Reg::U32), {x[k], y[k], kPacked4x8});
+    sum[k] = c_.op(Op::IAdd, Reg::U32, {product, sum[k]});
+  }
   return sum;
 }
 

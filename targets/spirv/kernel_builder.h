@@ -94,7 +94,9 @@ class KernelBuilder {
   Value vector_node(const Expr& e);
   Value variable_value(const Expr& e, bool low);
   Value reduce(const Expr& e);
+  Value cells(const Expr& e);
   Value dot(const Expr& e);
+  Value dot_words(const Expr& e, Value sum);
   const Value& arg(const Expr& e, size_t k, bool low = false) const { return cache_.at({e.args[k], low}); }
   uint8_t flags_of(const Expr* e);
   void remember(const Wanted& w, Value v);

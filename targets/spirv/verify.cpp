@@ -12,7 +12,8 @@ namespace {
 constexpr size_t kMaxWords = size_t{1} << 24;
 constexpr std::array kCapabilities = {Capability::Shader, Capability::Float64, Capability::Int64, Capability::StorageBuffer16BitAccess,
                                       Capability::StorageBuffer8BitAccess, Capability::SignedZeroInfNanPreserve};
-constexpr std::array kOfSubgroups = {Capability::GroupNonUniform, Capability::GroupNonUniformArithmetic, Capability::GroupNonUniformShuffle};
+constexpr std::array kOfSubgroups = {Capability::GroupNonUniform, Capability::GroupNonUniformArithmetic, Capability::GroupNonUniformShuffle,
+                                     Capability::DotProductInput4x8BitPacked, Capability::DotProduct};
 
 bool is_among(std::span<const Capability> list, uint32_t number) { return std::find(list.begin(), list.end(), static_cast<Capability>(number)) != list.end(); }
 

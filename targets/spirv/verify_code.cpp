@@ -105,7 +105,8 @@ bool Verifier::differs_by_lane(Id variable) {
 // What differs between lanes, for the audit of barriers.
 void Verifier::note(const Instruction& i, Id id, Id root) {
   std::vector<uint32_t> from;
-  for (const Id a : i.args.subspan(i.op == Op::ExtInst ? 4 : 2))
+  const bool is_dot = i.op == Op::SDot || i.op == Op::UDot || i.op == Op::SUDot;  // whose last word is no id
+  for (const Id a : i.args.subspan(i.op == Op::ExtInst ? 4 : 2, is_dot ? 2 : std::dynamic_extent))
     if (a < things_.size()) from.push_back(a);
   if (i.op == Op::AtomicCompareExchange || (i.op == Op::Load && differs_by_lane(things_[i.args[2]].root))) flow_.source(id);
   // Through a pointer into an array of a lane: what the array holds.
@@ -138,6 +139,9 @@ bool Verifier::arithmetic(const Instruction& i, Id result) {
       const Thing* amount = used(operands[1]);
       return amount && is_word(amount->type);
     }
+    case Op::SDot: case Op::UDot: case Op::SUDot:
+      return has(Capability::DotProduct) && has(Capability::DotProductInput4x8BitPacked) && operands.size() == 3 && is_int(result, 32) &&
+             has_type(operands.first(2), result) && operands[2] == kPacked4x8;
     case Op::Select: {
       if (operands.size() != 3 || !(is_word(result) || is_float(result) || is_bool(result))) return false;
       const Thing* condition = used(operands[0]);

@@ -29,6 +29,7 @@ enum class Op : uint16_t {
   ControlBarrier = 224, AtomicCompareExchange = 230,
   GroupNonUniformShuffleXor = 346, GroupNonUniformIAdd = 349, GroupNonUniformIMul = 351, GroupNonUniformSMin = 353, GroupNonUniformUMin = 354,
   GroupNonUniformSMax = 356, GroupNonUniformUMax = 357, GroupNonUniformLogicalAnd = 362, GroupNonUniformLogicalOr = 363,
+  SDot = 4450, UDot = 4451, SUDot = 4452,
   LoopMerge = 246, SelectionMerge = 247, Label = 248, Branch = 249, BranchConditional = 250, Return = 253,
 };
 
@@ -37,6 +38,7 @@ enum class Glsl : uint32_t { RoundEven = 2, Trunc = 3, FAbs = 4, Floor = 8, Ceil
 
 enum class Capability : uint32_t {
   Shader = 1, Float64 = 10, Int64 = 11, GroupNonUniform = 61, GroupNonUniformArithmetic = 63, GroupNonUniformShuffle = 65, StorageBuffer16BitAccess = 4433, StorageBuffer8BitAccess = 4448, SignedZeroInfNanPreserve = 4466,
+  DotProductInput4x8BitPacked = 6018, DotProduct = 6019,
 };
 
 enum class StorageClass : uint32_t { Input = 1, Workgroup = 4, Function = 7, PushConstant = 9, StorageBuffer = 12 };
@@ -49,6 +51,7 @@ enum class Mode : uint32_t { LocalSize = 17, SignedZeroInfNanPreserve = 4461 };
 inline constexpr uint32_t kLogicalAddressing = 0, kGlsl450Memory = 1, kGlCompute = 5;
 inline constexpr uint32_t kScopeDevice = 1, kScopeWorkgroup = 2, kScopeSubgroup = 3;
 inline constexpr uint32_t kReduce = 0;  // of operations of a group
+inline constexpr uint32_t kPacked4x8 = 0;  // of dot products: words of four codes
 inline constexpr uint32_t kLeastSubgroup = 4, kMostSubgroup = 64;  // lanes
 inline constexpr uint32_t kAcquireRelease = 0x8, kUniformMemory = 0x40, kWorkgroupMemory = 0x100;
 

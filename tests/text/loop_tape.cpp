@@ -127,6 +127,17 @@ void Evaluator::load(const Expr* e, const Scalar* index, const Scalar* mask, Sca
   }
 }
 
+namespace {
+
+// Words of 32 bits as codes, or codes as words.
+void cells(ir::Type from, ir::Type to, const Scalar* a, Scalar* r) {
+  std::vector<std::byte> bytes(from.lanes * bits_of(from.dtype) / 8);
+  for (unsigned l = 0; l < from.lanes; ++l) ir::store_element(from.dtype, bytes.data(), l, a[l]);
+  for (unsigned l = 0; l < to.lanes; ++l) r[l] = ir::load_element(to.dtype, bytes.data(), l);
+}
+
+}  // namespace
+
 void Evaluator::compute(const Tape& tape, const Tape::Step& step, Memory& memory, Failure& failure) {
   const Expr* e = step.e;
   const unsigned lanes = e->type.lanes;
@@ -164,6 +175,9 @@ void Evaluator::compute(const Tape& tape, const Tape::Step& step, Memory& memory
       for (unsigned l = 0; l < lanes; ++l) r[l] = add_products(type, a[l], b + l * group, c + l * group, group);
       return;
     }
+    case Op::Bitcast:
+      if (const ir::Type from = e->args[0]->type; from.lanes != lanes) return cells(from, e->type, a, r);
+      break;
     case Op::Select: for (unsigned l = 0; l < lanes; ++l) r[l] = a[l].i ? b[l] : c[l]; return;
     case Op::And: for (unsigned l = 0; l < lanes; ++l) r[l].i = a[l].i & b[l].i; return;
     case Op::Or: for (unsigned l = 0; l < lanes; ++l) r[l].i = a[l].i | b[l].i; return;

@@ -26,6 +26,10 @@ bool is_product_of_codes(const DeviceProduct& p) {
   return !(a.inside && b.inside) && !((a.inside || b.inside) && p.fold->fold->where);
 }
 
+std::string dot_instruction(const Job& job, const DeviceProduct& p) {
+  return job.target.has_dot && is_product_of_codes(p) ? schedule::kDotInstruction : std::string();
+}
+
 CodeSide take_codes(ir::Context& ctx, DeviceProduct::Side& side) {
   nest::Operand& o = side.factor;
   CodeSide codes{o.zero ? DType::I8 : o.code(), o.zero != nullptr};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "packager/lower/device/device_codes.h"
 #include "packager/lower/device/device_mma.h"
 
 namespace mlc::lower {
@@ -16,7 +17,7 @@ namespace {
 constexpr int64_t kFewRows = 8;             // that lanes of slices have, all of them
 constexpr double kLeastSides = 8;           // rows or columns of tiles, at least
 constexpr double kLeastDepth = 8, kLeastSliced = 64;
-constexpr int64_t kDepths[] = {16, 8};
+constexpr int64_t kDepths[] = {16, 8}, kLeastCells = 4;  // steps
 constexpr double kMostWaste = 1.25;         // steps of a piece beside those that exist
 constexpr double kLongEpilogue = 14;        // operations
 constexpr double kMostEpilogue = 256;       // of all sums of a lane, where each has code of its own; a dim of rows takes about kDecode
@@ -76,6 +77,8 @@ class DeviceProducts {
     space.shared_bytes = kDeviceShared;
     space.instructions = {instruction()};
     if (!few) mma_ = mma_instruction(job_, p_, size_);
+    if (!few) dot_ = dot_instruction(job_, p_);
+    if (!dot_.empty()) space.instructions.push_back(dot_);
     if (!mma_.empty()) space.instructions.push_back(mma_);
     if (few) space.tile_rows = few_of(p_.rows);
     else space.places = {"sums"};
@@ -121,28 +124,35 @@ class DeviceProducts {
   static double pieces(double steps, int64_t depth) { return std::ceil(steps / static_cast<double>(depth)) * static_cast<double>(depth); }
 
   void tiles(std::vector<schedule::Schedule>& ranked) {
-    // In which pieces the depth wastes least.
+    // In which pieces the depth wastes least. Where a step is a cell of codes they are as many steps deep, or less where the depth is short.
+    const int64_t values = dot_.empty() ? 1 : loop::kCodesOfCell;
     const double last = estimate(p_.depth.back()->extent), all = estimate(p_.depth_points);
-    int64_t depth = kDepths[0];
+    std::vector<std::pair<bool, int64_t>> choices;
+    for (const bool f : {false, true})
+      for (const int64_t d : kDepths) choices.emplace_back(f, d * values);
+    if (values > 1) choices.emplace_back(false, kLeastCells * values);
+    int64_t depth = choices[0].second;
     double waste = 1e300;
     bool flat = false;
-    for (const bool f : {false, true})
-      for (const int64_t d : kDepths) {
-        const double steps = f ? all : last;
-        const double here = pieces(steps, d) / std::max(steps, 1.0);
-        if (here > kMostWaste ? here >= waste : waste <= kMostWaste) continue;
-        waste = here, depth = d, flat = f;
-      }
+    for (const auto& [f, d] : choices) {
+      const double steps = f ? all : last;
+      const double here = pieces(steps, d) / std::max(steps, 1.0);
+      if (here > kMostWaste ? here >= waste : waste <= kMostWaste) continue;
+      waste = here, depth = d, flat = f;
+    }
     flat &= p_.depth.size() > 1;
+    ProductSize size = size_;
+    size.depth /= static_cast<double>(values);
     std::vector<std::pair<double, schedule::Schedule>> costs;
     for (const int64_t rows : {64, 32, 16})
       for (const int64_t columns : {64, 32, 16}) {
         schedule::Schedule s = base_;
         const int64_t sums = rows / kTileSide * (columns / kTileSide);
         const int64_t copies = job_.target.llvm_triple.empty() ? std::min(kFewProducts / sums, kFewCopies) : kMostProducts / sums;
-        s.tile = {rows, columns, depth, static_cast<unsigned>(std::clamp<int64_t>(copies, 1, depth)), flat};
+        s.tile = {rows, columns, depth, static_cast<unsigned>(std::clamp<int64_t>(copies, 1, depth / values)), flat};
+        if (!dot_.empty()) s.instruction = dot_;
         if (is_long_epilogue(sums)) s.places = {{"sums", 1}};
-        costs.emplace_back(cycles_of_tiles(job_.device(), size_, rows, columns, shared_bytes(s)), s);
+        costs.emplace_back(cycles_of_tiles(job_.device(), size, rows, columns, shared_bytes(s), dot_.empty() ? 1 : operations_of_dot(job_.device())), s);
       }
     std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (size_t k = 0; k < 4; ++k) ranked.push_back(costs[k].second);
@@ -154,7 +164,7 @@ class DeviceProducts {
   }
 
   int64_t shared_bytes(const schedule::Schedule& s) const {
-    const int64_t factors = (s.tile.rows + s.tile.columns) * s.tile.depth, sums = s.places.empty() ? 0 : s.tile.rows * s.tile.columns;
+    const int64_t factors = (s.tile.rows + s.tile.columns) * s.tile.depth / schedule::cell_values(s), sums = s.places.empty() ? 0 : s.tile.rows * s.tile.columns;
     return std::max(factors, sums) * static_cast<int64_t>(bytes_of(p_.sum()));
   }
 
@@ -166,7 +176,7 @@ class DeviceProducts {
   Facts facts_;
   DimNames names_;
   schedule::Schedule base_;
-  std::string mma_;  // the instruction of tensor cores; empty: there is none for this product
+  std::string mma_, dot_;  // the instructions of tensor cores and of cells of codes; empty: there is none for this product
 };
 
 }  // namespace

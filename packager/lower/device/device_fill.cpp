@@ -7,7 +7,7 @@
 
 namespace mlc::lower {
 
-double cycles_of_tiles(const targets::DeviceRow& machine, const ProductSize& size, int64_t rows, int64_t columns, int64_t shared) {
+double cycles_of_tiles(const targets::DeviceRow& machine, const ProductSize& size, int64_t rows, int64_t columns, int64_t shared, double operations) {
   const double blocks = std::max(1.0, std::ceil(size.rows / static_cast<double>(rows)) * std::ceil(size.columns / static_cast<double>(columns)) * size.batch);
   const auto r = static_cast<double>(rows) / kTileSide, c = static_cast<double>(columns) / kTileSide;
   // Blocks that one multiprocessor wants at least; where its memory holds fewer, it waits the rest of the time.
@@ -15,7 +15,7 @@ double cycles_of_tiles(const targets::DeviceRow& machine, const ProductSize& siz
   const double held = std::clamp(std::floor(machine.shared_bytes / static_cast<double>(std::max<int64_t>(shared, 1))), 1.0, machine.warps / warps);
   const double full = std::min(wanted, held);
   const double waves = std::max(blocks / machine.multiprocessors, full);
-  return size.depth * (r * c + machine.load_operations * (r + c)) * waves / full * (machine.fitted_lanes / machine.fmas_per_cycle);
+  return size.depth * (operations * r * c + machine.load_operations * (r + c)) * waves / full * (machine.fitted_lanes / machine.fmas_per_cycle);
 }
 
 double cycles_of_slices(const targets::DeviceRow& machine, const ProductSize& size, int64_t columns, int64_t lanes, int64_t copies) {

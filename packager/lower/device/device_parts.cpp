@@ -20,7 +20,7 @@ constexpr double kMostLeftInCluster = 0.9;  // or blocks that have to run at onc
 constexpr int64_t kMostClustered = 8191, kLeastTileSide = 32, kLeastSliceColumns = 4;  // blocks before they are cut in at most eight parts, which are one row of a grid (65,535)
 constexpr double kAsGood = 1.15;           // fewer parts that take so much longer at most write and read less
 constexpr int64_t kPartMultiple = 16;      // steps, whole pieces of tiles
-constexpr int64_t kCodesOfStep = 4;        // where tensor cores multiply codes
+constexpr int64_t kCodesOfStep = 4;        // where tensor cores, or lanes by cells, multiply codes
 constexpr double kLeastOfTiles = 64, kLeastOfSlices = 128;  // steps of a part
 constexpr double kLeastWeights = 8192;     // steps times columns: below, one kernel does for all numbers of rows
 constexpr int64_t kSomePoints = 256;       // of a sentence
@@ -34,7 +34,7 @@ bool is_slices(const FlatNest& nest, const DeviceProduct& p) {
   return few(p.rows.points) || few(p.columns.points);
 }
 
-double cycles(const targets::DeviceRow& machine, ProductSize size, bool slices) {
+double cycles(const targets::DeviceRow& machine, ProductSize size, bool slices, double operations) {
   double least = 1e300;
   if (slices) {
     if (size.columns < size.rows) std::swap(size.rows, size.columns);
@@ -42,7 +42,7 @@ double cycles(const targets::DeviceRow& machine, ProductSize size, bool slices) 
     return least;
   }
   for (const int64_t r : kTiles)
-    for (const int64_t c : kTiles) least = std::min(least, cycles_of_tiles(machine, size, r, c, (r + c) * kTileSteps * int64_t{sizeof(float)}));
+    for (const int64_t c : kTiles) least = std::min(least, cycles_of_tiles(machine, size, r, c, (r + c) * kTileSteps * int64_t{sizeof(float)}, operations));
   return least;
 }
 
@@ -83,11 +83,13 @@ FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& 
   const targets::DeviceRow& machine = job.device();
   ProductSize whole = product_size(nest, p);
   const bool slices = is_slices(nest, p), by_warps = !mma_instruction(job, p, whole).empty();
-  const int64_t codes = is_product_of_codes(p) && by_warps ? kCodesOfStep : 1;
+  const bool by_dots = !by_warps && !slices && !dot_instruction(job, p).empty();
+  const int64_t codes = by_dots || (by_warps && is_product_of_codes(p)) ? kCodesOfStep : 1;
+  const double operations = by_dots ? operations_of_dot(machine) : 1;
   whole.depth /= static_cast<double>(codes);
   // Clusters lie along one row of a grid. Tiles by lanes are no part of one.
   const bool in_cluster = job.target.most_cluster_blocks > 1 && (slices || by_warps) && most_blocks(nest, p, slices) <= kMostClustered;
-  const double alone = cycles(machine, whole, slices), most_left = in_cluster ? kMostLeftInCluster : kMostLeft;
+  const double alone = cycles(machine, whole, slices, operations), most_left = in_cluster ? kMostLeftInCluster : kMostLeft;
   std::vector<std::pair<int64_t, double>> all;
   double least = alone * most_left / kAsGood;
   for (int64_t parts = 2; parts <= (in_cluster ? job.target.most_cluster_blocks : kMostFoldParts); ++parts) {
@@ -95,7 +97,7 @@ FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& 
     one.depth /= static_cast<double>(parts);
     one.batch *= static_cast<double>(parts);
     if (longest->extent->i % (parts * kPartMultiple * codes) != 0 || one.depth < (slices ? kLeastOfSlices : kLeastOfTiles)) continue;
-    all.emplace_back(parts, cycles(machine, one, slices) + (in_cluster ? machine.cluster_cycles : cycles_of_adding(machine, whole, parts)));
+    all.emplace_back(parts, cycles(machine, one, slices, operations) + (in_cluster ? machine.cluster_cycles : cycles_of_adding(machine, whole, parts)));
     least = std::min(least, all.back().second);
   }
   const auto first = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.second <= least * kAsGood; });

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "packager/lower/device/device_fill.h"
+#include "packager/loop/ops.h"
 #include "packager/lower/flat/product.h"
 #include "packager/lower/walk/templates.h"
 
@@ -97,10 +98,23 @@ class ProductStage : public Stage {
   DeviceProduct p_;
 };
 
+// A factor of codes of 8 bits (device_codes.h). `type` is what an instruction takes them for; where `flipped`, those in memory have the first bit otherwise.
+struct CodeSide {
+  DType type = DType::None;
+  bool flipped = false;
+};
+// Elements of a factor that lie side by side along the depth, at a multiple of `length` in memory: those of index q of the last dim of the depth, counted in
+// runs, begin at length * (base + q * step). Length 1: none do.
+struct DepthRuns {
+  int64_t length = 1;
+  const ir::Expr *base = nullptr, *step = nullptr;
+};
+
 // Lanes 8 along the rows and 8 along the columns of a tile, which add up products of factors that all of them brought to shared memory.
 class TileStage : public ProductStage {
  protected:
-  using ProductStage::ProductStage;
+  TileStage(const Job& job, const FlatNest& nest, Skeleton& k, DeviceProduct p, const schedule::Schedule& how)
+      : ProductStage(job, nest, k, std::move(p), how), values_(schedule::is_dot(how) ? loop::kCodesOfCell : 1) {}
 
   // Rows or columns of the block: a lane has some of them in vectors that are contiguous, the vectors apart.
   struct Part {
@@ -111,6 +125,8 @@ class TileStage : public ProductStage {
     const ir::Expr *first = nullptr, *lane = nullptr;    // of the block; among the lanes along this side
     const ir::Expr *brought = nullptr, *step = nullptr;  // which one a lane brings to memory, and from which step of the depth on
     int64_t steps = 1;                                   // how many lanes share it
+    CodeSide codes;                                      // where a step is a cell
+    DepthRuns runs;                                      // likewise
   };
   using Sums = std::vector<const ir::Expr*>;  // of a lane: rows of vectors
 
@@ -118,11 +134,12 @@ class TileStage : public ProductStage {
   // Which ones of them `lane` of the block brings.
   void share_bringing(Part& part, const ir::Expr* lane);
   Sums zeros(const Part& rows, const Part& columns);
+  int64_t steps() const { return how_.tile.depth / values_; }  // of a piece
   // Adds all products along the depth, once the outer folded dims and the points that are brought are bound.
   void add_products(const Part& rows, const Part& columns, const Sums& sums);
   // Those of one step, whose factors are in memory: of the rows at the first number, of the columns at the second.
   void add_step(const Part& rows, const ir::Expr* of_rows, const Part& columns, const ir::Expr* of_columns, const Sums& sums);
-  // The steps 0 .. tile.depth, as many copies at once as the schedule says.
+  // The steps of a piece of the depth, as many copies at once as the schedule says.
   void over_steps(const std::function<void(const ir::Expr* k)>& body);
   const ir::Expr* place(const Part& part, const ir::Expr* step, const ir::Expr* point);
   // Vector `v` of those of a lane begins at this point of the block; its point `i` is this one.
@@ -132,8 +149,15 @@ class TileStage : public ProductStage {
   void at_point(const Part& part, const ir::Expr* in_block, const std::function<void()>& body);
 
  private:
+  Reached reach_part(const Part& part);
   void bring(const Part& part, const Reached& at, const ir::Expr* first, bool whole, std::vector<std::pair<const ir::Expr*, const ir::Expr*>>& stores);
+  // Four codes of the depth as a word, of which those that do not count are zero, or what the side says.
+  const ir::Expr* cell(const Part& part, const Reached& at, const ir::Expr* number, bool whole);
+  const ir::Expr* cell_of_run(const Part& part, const Reached& at, const ir::Expr* number, bool whole);
+  const ir::Expr* flipped(const Part& part, const ir::Expr* codes);
   std::vector<const ir::Expr*> vectors_of(const Part& part, const ir::Expr* step);
+
+  const int64_t values_;  // of the depth in a step: 1, or 4 codes of 8 bits
 };
 
 StagePtr tile_stage(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how);

@@ -7,11 +7,14 @@
 //       each lane adds up the products of its 2 to 8 rows and 2 to 8 columns
 //   each lane finishes its sums, which were registers all the time
 //
+// A step of the depth is one value of each row and column, or of codes of 8 bits a cell of four: a word of 32 bits in memory and in registers,
+// which an instruction multiplies by another one (ir::Op::Dot). Codes that lie side by side along the depth are loaded as such a word.
+//
 // A lane has rows and columns in fours, side by side: four lanes along rows and eight along columns read 16 bytes each without meeting in
 // a bank, and lanes that store have neighbouring rows or columns. So there are no bank conflicts, and nothing has to be swizzled.
 #include <algorithm>
 
-#include "packager/lower/device/device_product.h"
+#include "packager/lower/device/device_codes.h"
 
 namespace mlc::lower {
 
@@ -21,6 +24,7 @@ using ir::Op;
 namespace {
 
 constexpr int64_t kTileVector = 4;
+constexpr auto kFirstBits = static_cast<int32_t>(0x80808080);  // of four codes
 
 }  // namespace
 
@@ -46,7 +50,7 @@ TileStage::Sums TileStage::zeros(const Part& rows, const Part& columns) {
 }
 
 void TileStage::add_products(const Part& rows, const Part& columns, const Sums& sums) {
-  const Reached of_rows = reach(*rows.side), of_columns = reach(*columns.side);
+  const Reached of_rows = reach_part(rows), of_columns = reach_part(columns);
   const int64_t depth = how_.tile.depth;
   const bool whole = ir::divisor_of(p_.depth_points) % depth == 0;
   k_.b.with_rolled_for(ctx_.integer(0), p_.depth_points, depth, [&](const Expr* first) {
@@ -62,7 +66,7 @@ void TileStage::add_products(const Part& rows, const Part& columns, const Sums& 
 }
 
 void TileStage::over_steps(const std::function<void(const Expr*)>& body) {
-  const int64_t depth = how_.tile.depth, copies = how_.tile.copies;
+  const int64_t depth = steps(), copies = how_.tile.copies;
   if (copies == depth) return unrolled(depth, body);
   k_.b.with_rolled_for(ctx_.integer(0), ctx_.integer(depth), copies, [&](const Expr* k) {
     unrolled(copies, [&](const Expr* u) { body(ctx_.add(k, u)); });
@@ -70,12 +74,68 @@ void TileStage::over_steps(const std::function<void(const Expr*)>& body) {
 }
 
 void TileStage::bring(const Part& part, const Reached& at, const Expr* first, bool whole, std::vector<std::pair<const Expr*, const Expr*>>& stores) {
-  for (int64_t i = 0; i < how_.tile.depth; i += part.steps) {
+  for (int64_t i = 0; i < steps(); i += part.steps) {
     const Expr* step = ctx_.add(part.step, ctx_.integer(i));
+    if (values_ > 1) {
+      const Expr* number = k_.b.let(ctx_.add(ctx_.floordiv(first, ctx_.integer(values_)), step));
+      stores.emplace_back(place(part, step, part.brought), cell(part, at, number, whole));
+      continue;
+    }
     const Expr* k = ctx_.add(first, step);
     const Expr* exists = whole ? nullptr : k_.b.let(ctx_.binary(Op::Lt, k, p_.depth_points));
     stores.emplace_back(place(part, step, part.brought), element(*part.side, at, k, exists));
   }
+}
+
+TileStage::Reached TileStage::reach_part(const Part& part) {
+  Reached at = reach(*part.side);
+  if (part.runs.length > 1 && p_.depth.size() == 1) at.base = k_.b.let(s_.value(part.runs.base)), at.stride = k_.b.let(s_.value(part.runs.step));
+  return at;
+}
+
+const Expr* TileStage::cell(const Part& part, const Reached& at, const Expr* number, bool whole) {
+  if (part.runs.length > 1) return cell_of_run(part, at, number, whole);
+  std::vector<const Expr*> codes;
+  for (int64_t k = 0; k < values_; ++k) {
+    const Expr* step = k_.b.let(ctx_.add(ctx_.mul(number, ctx_.integer(values_)), ctx_.integer(k)));
+    codes.push_back(element(*part.side, at, step, whole ? nullptr : k_.b.let(ctx_.binary(Op::Lt, step, p_.depth_points))));
+  }
+  return flipped(part, loop::widen(ctx_, std::move(codes)));
+}
+
+// Of codes that lie together: one load. A cell behind the last one is read as that, and does not count.
+const Expr* TileStage::cell_of_run(const Part& part, const Reached& at, const Expr* number, bool whole) {
+  const Expr* cell = nullptr;
+  s_.scoped([&] {
+    const Expr* length = ctx_.integer(values_);
+    const Expr *end = ctx_.floordiv(p_.depth_points, length), *exists = whole ? nullptr : k_.b.let(ctx_.binary(Op::Lt, number, end));
+    if (exists) number = k_.b.let(ctx_.min(number, ctx_.sub(end, ctx_.integer(1))));
+    const Expr *base = at.base, *stride = at.stride;
+    if (p_.depth.size() > 1) {
+      std::vector<const Expr*> extents;
+      for (const ir::Dim* d : p_.depth) extents.push_back(d == p_.depth.back() ? ctx_.floordiv(d->extent, length) : d->extent);
+      const std::vector<const Expr*> index = k_.decoded(number, extents);
+      for (size_t d = 0; d + 1 < index.size(); ++d) s_.bind(p_.depth[d], index[d]);
+      base = s_.value(part.runs.base), stride = s_.value(part.runs.step), number = index.back();
+    }
+    const Expr *load = part.side->factor.load, *guard = at.ask ? asked(*part.side) : at.guard;
+    const Expr* index = ctx_.mul(k_.b.let(ctx_.add(base, ctx_.mul(number, stride))), length);
+    const auto read = [&] { return flipped(part, loop::vec_load(ctx_, load->array, {load->type.dtype, static_cast<uint16_t>(values_)}, index)); };
+    const Expr* none = at.outside ? flipped(part, loop::splat(ctx_, at.outside, static_cast<unsigned>(values_))) : zero();
+    if (guard) {
+      cell = k_.b.local(none);
+      k_.b.with_if(guard, [&] { k_.b.assign(cell, read()); });
+    } else {
+      cell = read();
+    }
+    if (exists) cell = k_.b.let(ctx_.select(exists, cell, none));
+  });
+  return cell;
+}
+
+const Expr* TileStage::flipped(const Part& part, const Expr* codes) {
+  const Expr* word = loop::words_of(ctx_, p_.sum(), codes);
+  return k_.b.let(part.codes.flipped ? ctx_.binary(Op::BitXor, word, ctx_.integer(kFirstBits, p_.sum())) : word);
 }
 
 const Expr* TileStage::place(const Part& part, const Expr* step, const Expr* point) {
@@ -102,7 +162,8 @@ void TileStage::add_step(const Part& rows, const Expr* of_rows, const Part& colu
       const auto vector = static_cast<size_t>(rows.vector);
       const Expr* row = loop::splat(ctx_, loop::extract(ctx_, a[r / vector], static_cast<unsigned>(r % vector)), static_cast<unsigned>(columns.vector));
       const Expr* sum = sums[r * b.size() + c];
-      k_.b.assign(sum, multiply_add(sum, row, b[c]));
+      const auto dot = [&] { return loop::vec_dot(ctx_, sum, loop::codes_of(ctx_, rows.codes.type, row), loop::codes_of(ctx_, columns.codes.type, b[c])); };
+      k_.b.assign(sum, values_ > 1 ? dot() : multiply_add(sum, row, b[c]));
     }
 }
 
@@ -116,16 +177,24 @@ class ProductTile final : public TileStage {
  public:
   ProductTile(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how)
       : TileStage(job, nest, k, p, how), tile_(how_.tile), through_memory_(!how_.places.empty()) {
-    rows_ = part_of(p_.rows, tile_.rows);
-    columns_ = part_of(p_.columns, tile_.columns);
+    rows_ = take_side(p_.rows, tile_.rows);
+    columns_ = take_side(p_.columns, tile_.columns);
     // Neighbouring blocks share columns: those are weights.
     for (const Part* part : {&columns_, &rows_}) grid.push_back(ctx_.ceildiv(part->side->points, ctx_.integer(part->size)));
-    const int64_t factors = (tile_.rows + tile_.columns) * tile_.depth;
+    const int64_t factors = (tile_.rows + tile_.columns) * steps();
     rows_.memory = columns_.memory = k_.shared("tile", p_.sum(), std::max(factors, through_memory_ ? tile_.rows * tile_.columns : 0));
-    columns_.memory_begin = tile_.rows * tile_.depth;
+    columns_.memory_begin = tile_.rows * steps();
   }
 
  private:
+  Part take_side(Side& side, int64_t size) {
+    const CodeSide codes = schedule::is_dot(how_) ? take_codes(ctx_, side) : CodeSide{};
+    Part part = part_of(side, size);
+    part.codes = codes;
+    if (schedule::is_dot(how_)) part.runs = depth_runs(ctx_, s_.facts, p_, side, loop::kCodesOfCell);
+    return part;
+  }
+
   void part(const std::vector<Range>&) override {}
 
   void block(const std::vector<const Expr*>& at, const Expr* lane) override {

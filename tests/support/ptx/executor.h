@@ -389,6 +389,7 @@ inline Executor::Compute Executor::integer_computation(std::string_view name) {
       {"clz", MLC_PTX_INTEGER(uint64_t(std::countl_zero(in[0])) - (64 - t.type.bits))},
       {"bfe", MLC_PTX_INTEGER(field_of(in[0], in[1], in[2], t.type))},
       {"bfi", MLC_PTX_INTEGER(with_field(in[0], in[1], in[2], in[3], t.type))},
+      {"dp4a", MLC_PTX_INTEGER(in[2] + dot_of_codes(in[0], in[1], t.how == "s32", t.type.is_signed()))},
       {"prmt", MLC_PTX_INTEGER(permuted(in[0], in[1], in[2]))},
       {"shf", MLC_PTX_INTEGER(funnel(t.how == "l", in[0], in[1], in[2]))},
       {"and", MLC_PTX_INTEGER(in[0] & in[1])},

@@ -61,6 +61,12 @@ inline uint64_t with_field(uint64_t a, uint64_t into, uint64_t from, uint64_t le
     into = (into & ~(uint64_t{1} << (position + k))) | (a >> k & 1) << (position + k);
   return into;
 }
+inline uint64_t dot_of_codes(uint64_t a, uint64_t b, bool a_signed, bool b_signed) {
+  const auto code = [](uint64_t v, unsigned k, bool has_sign) { return has_sign ? int64_t{int8_t(v >> 8 * k)} : int64_t{uint8_t(v >> 8 * k)}; };
+  int64_t sum = 0;
+  for (unsigned k = 0; k < 4; ++k) sum += code(a, k, a_signed) * code(b, k, b_signed);
+  return uint64_t(sum);
+}
 inline uint64_t permuted(uint64_t a, uint64_t b, uint64_t selector) {
   const uint64_t bytes = low_bits(a, 32) | b << 32;
   uint64_t d = 0;

@@ -210,6 +210,7 @@ class Executor final : public lanes::Program {
       case Op::ExtInst: return extended_set(i, r);
       default: break;
     }
+    if (i.op >= Op::SDot && i.op <= Op::SUDot) return dot(i, r);
     const uint32_t from = width_of(i.args[0]), to = width_of(i.result);
     const uint64_t a = value(i.args[0]), b = i.args.size() > 1 ? value(i.args[1]) : 0;
     if (i.op >= Op::ConvertFToU && i.op <= Op::Bitcast) return convert(i.op, a, from, to, r);
@@ -219,6 +220,14 @@ class Executor final : public lanes::Program {
       return from == 32 ? floating<float, uint32_t>(i.op, a, b, r) : floating<double, uint64_t>(i.op, a, b, r);
     }
     return integral(i.op, a, b, i.args.size() > 1 ? width_of(i.args[1]) : 0, from, to, r);
+  }
+
+  bool dot(const Instruction& i, uint64_t& r) {
+    if (i.args.size() != 3 || i.args[2] != targets::spirv::kPacked4x8 || width_of(i.args[0]) != 32 || width_of(i.args[1]) != 32) return false;
+    const auto code = [](uint64_t v, int k, bool has_sign) { return has_sign ? int64_t{static_cast<int8_t>(v >> 8 * k)} : int64_t{static_cast<uint8_t>(v >> 8 * k)}; };
+    int64_t sum = 0;
+    for (int k = 0; k < 4; ++k) sum += code(value(i.args[0]), k, i.op != Op::UDot) * code(value(i.args[1]), k, i.op == Op::SDot);
+    return r = static_cast<uint32_t>(sum), true;
   }
 
   template <class F>
