@@ -238,6 +238,8 @@ def accesses(kernel, environment, lanes):
 def product_of(name):
     if name.startswith("mma"):
         return "mma." + name.rsplit(".", 2)[1] + "." + re.search(r"m16n8k\d+", name)[0]
+    if name.startswith("wgmma.mma_async"):
+        return "wgmma." + name.rsplit(".", 2)[1] + "." + re.search(r"m64n\d+k\d+", name)[0]
     return "fma" if name.startswith("fma") else "ex2" if name.startswith("ex2") else ""
 
 
@@ -266,7 +268,7 @@ def count(kernel, scalars, tiles, lanes, slots_of_loop=None, latency=LATENCY):
         slots = sum(i.slots for i in block)
         if slots_of_loop:
             anchors = sum(product_of(i.name).startswith(slots_of_loop[0]) for i in block)
-            if anchors >= 4 and times >= 4:
+            if anchors >= (2 if slots_of_loop[0] == "wgmma" else 4) and times >= 4:
                 slots = anchors * slots_of_loop[1]
         out.slots += times * slots
         for at, i in enumerate(block):

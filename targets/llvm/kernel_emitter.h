@@ -162,6 +162,8 @@ class KernelEmitter {
   Value* take_lanes(Value* v, unsigned first, unsigned count);
   Value* splat_group(Value* group, ir::Type type, unsigned lanes);
   Value* dot(const Expr& e);
+  void group_mma(const loop::Stmt& s);
+  Value* group_factor(const loop::Stmt& s, bool of_b);
   Value* native_dot_of(const DotChoice& how, Value* acc, Value* a, Value* b);
   Value* half_of_bytes(Value* bytes, bool is_signed, bool odd);
   Value* pairs_dot(Value* acc, Value* a, Value* b, DType a_type, DType b_type);
