@@ -748,9 +748,10 @@ std::vector<schedule::Schedule> mma_schedules(const Job& job, const DeviceProduc
   const int64_t depth = kCellsOfChunk * kRowChunks * cell_values(factors_of(p));
   const double last = estimate(p.depth.back()->extent), all = estimate(p.depth_points);
   const bool flat = p.depth.size() > 1 && whole_pieces(last, depth) > kMostMmaWaste * last && whole_pieces(all, depth) * last < whole_pieces(last, depth) * all;
-  const unsigned stages = copies_any(job, p, flat) ? kStagesOfCopies : 2;
-  std::vector<std::pair<double, schedule::Schedule>> costs;
+  // Sums of groups of warps take more memory on their way out than pieces do.
   const bool is_group = schedule::is_group_mma(base);
+  const unsigned stages = copies_any(job, p, flat) ? kStagesOfCopies + is_group : 2;
+  std::vector<std::pair<double, schedule::Schedule>> costs;
   for (const int64_t rows : {128, 64, 32})
     for (const int64_t columns : {256, 128, 64, 32}) {
       if (is_group ? rows < loop::kGroupRows || columns < loop::kGroupRows || columns > 2 * rows : columns > 128) continue;

@@ -150,6 +150,16 @@ TEST_CASE("groups of warps are for one target, and products of 16 bits and of co
   CHECK(instruction(64, 64, DType::I8) == "wgmma.i8");
 }
 
+TEST_CASE("groups of warps in blocks of a cluster add up what these have") {
+  ir::Context ctx;
+  NestMaker maker(ctx);
+  maker.matmul(maker.n(128), maker.n(768), maker.n(64), true, true, DType::F16);
+  const auto kernels = lower::lower(ctx, maker.f, maker.f.body[0], sm90a(), test::test_math);
+  REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
+  CHECK(kernels->front().cluster > 1);
+  check_group(ctx, maker.f, "f16");
+}
+
 TEST_CASE("tiles that groups of warps do not have are refused") {
   ir::Context ctx;
   NestMaker maker(ctx);
