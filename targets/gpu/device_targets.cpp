@@ -32,7 +32,7 @@ constexpr unsigned kBufferAlignment = 256;  // the largest that Vulkan lets a de
 constexpr unsigned kVulkanBindings = 16;  // storage buffers that every device of the target has
 constexpr unsigned kCudaBindings = 400;   // parameters take 4096 bytes: a pointer each, beside scalars
 
-// PTX of a version is known to drivers from a release on: 6.5 to 10.2, 7.0 to 11.0, 7.8 to 11.8, 8.0 to 12.0. Code for sm_90a runs on no other architecture:
+// PTX of a version is known to drivers from a release on: 6.5 to 10.2, 7.0 to 11.0, 7.8 to 11.8, 8.4 to 12.4. Code for sm_90a runs on no other architecture:
 // it asks for one thing more than that for sm_90, and so is tried before it.
 constexpr Row kRows[] = {
     {"vulkan-base", "vulkan", format::ModuleFormat::Spirv, kVulkanBindings,
@@ -51,7 +51,7 @@ constexpr Row kRows[] = {
     {"cuda-sm90", "cuda", format::ModuleFormat::Ptx, kCudaBindings, {Feature::CudaBase},
      {{{Feature::CudaCc, 90}, {Feature::CudaDriverApi, 11080}, {Feature::CudaMaxShared, 49152}}}},
     {"cuda-sm90a", "cuda", format::ModuleFormat::Ptx, kCudaBindings, {Feature::CudaBase},
-     {{{Feature::CudaCc, 90}, {Feature::CudaCc, 90, ClauseOp::AtMost}, {Feature::CudaDriverApi, 12000}, {Feature::CudaMaxShared, 49152}}}},
+     {{{Feature::CudaCc, 90}, {Feature::CudaCc, 90, ClauseOp::AtMost}, {Feature::CudaDriverApi, 12040}, {Feature::CudaMaxShared, 49152}}}},
 };
 
 const Row& row_of(std::string_view name) {

@@ -25,7 +25,7 @@ Result<std::string_view> image_text(const mlc::gpu::Image& image) {
 Level level_of(const Target& target) {
   if (target.name == "cuda-sm75") return {65, 75};
   if (target.name == "cuda-sm80") return {70, 80};
-  return target.name == "cuda-sm90" ? Level{78, 90} : Level{80, 90, true};
+  return target.name == "cuda-sm90" ? Level{78, 90} : Level{84, 90, true};
 }
 
 Result<std::set<OpClass>> audit_image(const Target& target, const Image& image) {

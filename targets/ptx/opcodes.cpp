@@ -134,7 +134,8 @@ constexpr Row kRows[] = {
     {"ldmatrix.sync.aligned.m8n8.x4.{,trans.}shared.b16", "{RRRR}H", OpClass::TensorCore, 80, 70},  // four matrices, by rows or by columns
     // Four warps do one together: 64 rows by as many columns as n says. Factors are where descriptors say; the last two numbers: whether they lie by points.
     {"wgmma.mma_async.sync.aligned.m64n{64,128,256}k16.f32.{f16.f16,bf16.bf16}", "#EQQp11bb", OpClass::GroupProduct, 90, 80},
-    {"wgmma.mma_async.sync.aligned.m64n{64,128,256}k32.s32.{s8,u8}.{s8,u8}", "#RQQp", OpClass::GroupProduct, 90, 80},
+    {"wgmma.mma_async.sync.aligned.m64n{64,128,256}k32.s32.{s8.s8,u8.u8}", "#RQQp", OpClass::GroupProduct, 90, 80},
+    {"wgmma.mma_async.sync.aligned.m64n{64,128,256}k32.s32.{s8.u8,u8.s8}", "#RQQp", OpClass::GroupProduct, 90, 84},
     {"wgmma.{fence,commit_group}.sync.aligned", "", OpClass::GroupProduct, 90, 80},
     {"wgmma.wait_group.sync.aligned", "n", OpClass::GroupProduct, 90, 80},
     {"fence.proxy.async.shared::cta", "", OpClass::GroupProduct, 90, 80},

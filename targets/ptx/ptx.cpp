@@ -76,7 +76,7 @@ class PtxEmitter final : public Emitter {
     struct Row {
       const char *name, *cpu, *version;
     };
-    for (const Row& row : {Row{"cuda-sm75", "sm_75", "+ptx65"}, Row{"cuda-sm80", "sm_80", "+ptx70"}, Row{"cuda-sm90", "sm_90", "+ptx78"}, Row{"cuda-sm90a", "sm_90a", "+ptx80"}}) {
+    for (const Row& row : {Row{"cuda-sm75", "sm_75", "+ptx65"}, Row{"cuda-sm80", "sm_80", "+ptx70"}, Row{"cuda-sm90", "sm_90", "+ptx78"}, Row{"cuda-sm90a", "sm_90a", "+ptx84"}}) {
       Target t = gpu::device_target(row.name);
       t.emitter = this;
       t.llvm_triple = "nvptx64-nvidia-cuda";

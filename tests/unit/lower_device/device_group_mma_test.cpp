@@ -246,13 +246,13 @@ TEST_CASE("the assembler keeps the sums of a group of warps in registers, and th
     std::ifstream file(path);
     return std::string((std::istreambuf_iterator<char>(file)), {});
   };
-  for (const DType t : {DType::F16, DType::I8})
+  for (const DType t : {DType::F16, DType::I8, DType::U8})
     for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{64, 64}, {128, 128}, {128, 256}})
       for (const bool by_points : {false, true}) {
-        if (by_points && t == DType::I8) continue;
+        if (by_points && t != DType::F16) continue;
         ir::Context ctx;
         NestMaker maker(ctx);
-        product(maker, maker.n(12800), maker.n(512), maker.n(1024), t, t, by_points, by_points);
+        product(maker, maker.n(12800), maker.n(512), maker.n(1024), t, t == DType::U8 ? DType::I8 : t, by_points, by_points);
         schedule::Schedule how = best(ctx, maker.f);
         how.tile.rows = rows, how.tile.columns = columns, how.block = static_cast<unsigned>(2 * rows);
         auto kernels = lower::lower(ctx, maker.f, maker.f.body[0], sm90a(), test::test_math, &how);
