@@ -11,6 +11,7 @@ SLOTS = [(r"mov|ld\.param|cvt\.[us]64\.[us]32|cvt\.u32\.[us](64|16)|bra\.uni|ret
          (r"mul\.lo\.[us]64", 4), (r"mad\.lo\.[us]64", 4), (r"cvt\.rn\.b?f16", 2), (r"(div|sqrt|rcp)\.rn\.f64", 40),
          (r"(add|sub|and|or|xor|not|shl|shr|min|max|selp|setp)\S*64", 2), (r"bar\.|barrier\.cluster", 2)]
 BARRIERS_OF_CLUSTER = 5  # a barrier of a cluster takes as long as so many of a block: about 200 cycles, by public microbenchmarks of Hopper
+GROUP_PRODUCTS = {"f16": 4096, "bf16": 4096, "s8": 8192, "u8": 8192}  # multiply-adds of wgmma in a slot of two cycles, while which copies come nearer
 LATENCY = 350  # slots between a load and its number, where the caller does not say it
 UNROLLED, SHORT = 4, 120  # turns of a short loop whose loads ptxas brings together, unless the text forbids it; instructions of such a loop
 
@@ -238,6 +239,8 @@ def accesses(kernel, environment, lanes):
 def product_of(name):
     if name.startswith("mma"):
         return "mma." + name.rsplit(".", 2)[1] + "." + re.search(r"m16n8k\d+", name)[0]
+    if name.startswith("wgmma.mma_async"):
+        return "wgmma." + name.rsplit(".", 2)[1] + "." + re.search(r"m64n\d+k\d+", name)[0]
     return "fma" if name.startswith("fma") else "ex2" if name.startswith("ex2") else ""
 
 
@@ -266,7 +269,7 @@ def count(kernel, scalars, tiles, lanes, slots_of_loop=None, latency=LATENCY):
         slots = sum(i.slots for i in block)
         if slots_of_loop:
             anchors = sum(product_of(i.name).startswith(slots_of_loop[0]) for i in block)
-            if anchors >= 4 and times >= 4:
+            if anchors >= (2 if slots_of_loop[0] == "wgmma" else 4) and times >= 4:
                 slots = anchors * slots_of_loop[1]
         out.slots += times * slots
         for at, i in enumerate(block):
@@ -285,7 +288,7 @@ def through(block, latency, pending, age, groups, is_open):
     """Waits for loads on the way through a block: slots since the last load when its numbers are used. Within a block ptxas brings loads to the front, so
     those whose addresses do not hang on each other are waited for once. `groups`: of copies beside the lane, slots since the last one of each began, oldest
     first (-1: it has none); `is_open`: whether there are copies in no group. While a lane waits, copies come nearer."""
-    waits, pending, depth, waited, groups = [], set(pending), {}, 0, list(groups)
+    waits, pending, depth, waited, groups, products = [], set(pending), {}, 0, list(groups), 0
 
     def later(slots):
         nonlocal groups
@@ -296,6 +299,12 @@ def through(block, latency, pending, age, groups, is_open):
         later(max(0, latency - since))
 
     for i in block:
+        if i.name.startswith("wgmma.mma_async"):
+            columns, steps = (int(n) for n in re.search(r"n(\d+)k(\d+)", i.name).groups())
+            products += 64 * columns * steps / GROUP_PRODUCTS[i.name.rsplit(".", 1)[1]]
+        elif i.name.startswith("wgmma.wait_group"):
+            later(products)
+            products = 0
         if i.name == "cp.async.commit_group":
             groups, is_open = groups + [0 if is_open else -1], False
         elif i.name == "cp.async.wait_group":

@@ -30,15 +30,18 @@ class Card:
     cache: float        # bytes per ns from its L2
     cache_bytes: float
     mma: dict           # multiply-adds of a multiprocessor and cycle by mma.sync, by type of the factors
+    wgmma: dict = dataclasses.field(default_factory=dict)  # the same by wgmma, of cards that have it
 
 
 # H100, H200: copies as cards.md measured them, A100: 90 % of its data sheet (40 GB); clock of the data sheets, 1.755 GHz of H100 under load. L2: public
 # microbenchmarks (5.5 to 5.7 TB/s, 3.8 to 4.5). mma.sync: dense rates of the data sheet of A100 (512 of tf32, 1,024 of 16 bits, 2,048 of 8 per cycle); on H100
-# 62 % of wgmma's (1,024, 2,048, 4,096), as public tests of mma.sync have it.
+# 62 % of wgmma's (1,024, 2,048, 4,096), as public tests of mma.sync have it. Those are of the data sheet: 989 Tflop/s of f16 at 132 x 1.83 GHz are 4,096 flop, 2,048
+# multiply-adds, of a multiprocessor and cycle.
+WGMMA = {"f16": 2048, "bf16": 2048, "i8": 4096}
 CARDS = {
     "a100": Card("A100 SXM", "cuda-sm80", 80, 1.41, 1400, 4000, 40e6, {"tf32": 512, "f16": 1024, "bf16": 1024, "i8": 2048}),
-    "h100": Card("H100 SXM", "cuda-sm90", 90, 1.755, 2910, 5500, 50e6, {"tf32": 635, "f16": 1270, "bf16": 1270, "i8": 2540}),
-    "h200": Card("H200", "cuda-sm90", 90, 1.755, 4050, 5500, 50e6, {"tf32": 635, "f16": 1270, "bf16": 1270, "i8": 2540}),
+    "h100": Card("H100 SXM", "cuda-sm90", 90, 1.755, 2910, 5500, 50e6, {"tf32": 635, "f16": 1270, "bf16": 1270, "i8": 2540}, WGMMA),
+    "h200": Card("H200", "cuda-sm90", 90, 1.755, 4050, 5500, 50e6, {"tf32": 635, "f16": 1270, "bf16": 1270, "i8": 2540}, WGMMA),
 }
 RUN_US, HOST_BYTES = 6.3, 55e3  # a run beside its kernels; bytes per us to and from the processor's memory (cards.md)
 # The table of machines has latency_cycles, of a load from global memory, and launch_cycles, of a node of a graph behind the one that it waits for.
@@ -113,9 +116,9 @@ def anchor(resources):
     """Slots for a product in the loop of SASS with most, where it has tensor cores' or lanes' products."""
     best = None
     for loop in resources.loops:
-        for ours, theirs in (("mma", ("HMMA", "IMMA")), ("fma", ("FFMA",))):
+        for ours, theirs in (("mma", ("HMMA", "IMMA")), ("wgmma", ("HGMMA", "IGMMA")), ("fma", ("FFMA",))):
             products = sum(sass.of_class(loop, name) for name in theirs)
-            if products >= 8 and (best is None or products > best[2]):
+            if products >= (2 if ours == "wgmma" else 8) and (best is None or products > best[2]):
                 best = (ours, sum(loop.values()) / products, products)
     return best[:2] if best else None
 
@@ -127,10 +130,11 @@ def cycles_of_products(products, card, facts):
     """Of a multiprocessor, for the products of one warp; multiply-adds of lanes are slots already."""
     products, total = {name: times for name, times in products.items() if name != "ex2"}, 0
     for name, times in products.items():
-        if name.startswith("mma"):
-            _, kind, shape = name.split(".")
+        if "mma" in name:
+            unit, kind, shape = name.split(".")
             kind = "i8" if kind in ("s8", "u8", "s32") else kind
-            total += times * 16 * 8 * int(shape.split("k")[1]) / card.mma[kind]
+            columns, depth = (int(n) for n in re.search(r"n(\d+)k(\d+)", shape).groups())
+            total += times * 16 * columns * depth / (card.wgmma if unit == "wgmma" else card.mma)[kind]  # of 64 rows of four warps 16 are one's
         else:
             total += times * 32 / facts["fmas_per_cycle"]
     return total

@@ -66,7 +66,8 @@ def assemble(text, architecture):
     with tempfile.TemporaryDirectory(prefix="mlc-sass-") as folder:
         source, cubin = pathlib.Path(folder) / "k.ptx", pathlib.Path(folder) / "k.cubin"
         source.write_text(text)
-        done = subprocess.run([tool("ptxas"), "-v", f"-arch=sm_{architecture}", "-o", cubin, source], capture_output=True, text=True)
+        alone = "a" if re.search(r"^\.target sm_\d+a$", text, re.M) else ""  # a text for one architecture and none after it
+        done = subprocess.run([tool("ptxas"), "-v", f"-arch=sm_{architecture}{alone}", "-o", cubin, source], capture_output=True, text=True)
         if done.returncode:
             return {}, (done.stdout + done.stderr).strip()
         out, current = {}, None

@@ -86,11 +86,11 @@ Result<uint64_t> parse_derived(const std::string& text) {
   return Status(Code::Usage, "--derived '" + text + "' is neither none nor a number of bytes");
 }
 
-// The targets of a kind of devices: "vulkan" is all that begin with "vulkan-".
+// The targets of a kind of devices: "vulkan" is all that begin with "vulkan-", but those of one architecture alone.
 std::vector<const targets::Target*> devices_of(const std::string& family) {
   std::vector<const targets::Target*> found;
   for (const targets::Target& target : targets::device_targets())
-    if (target.name.starts_with(family + "-")) found.push_back(&target);
+    if (target.name.starts_with(family + "-") && !target.is_alone) found.push_back(&target);
   return found;
 }
 

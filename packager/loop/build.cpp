@@ -99,6 +99,16 @@ const Expr* Builder::mma(DType factors, const Expr* sums, const Expr* a, const E
   return s.var;
 }
 
+void Builder::group_mma(std::vector<const Expr*> sums, uint32_t array, const GroupFactor& a, const GroupFactor& b) {
+  Stmt& s = append(StmtKind::GroupMma);
+  s.sums = std::move(sums);
+  s.array = array;
+  s.index = {a.place, b.place};
+  s.transposed = a.transposed, s.b_transposed = b.transposed;
+  s.factors = a.type;
+  s.b_factors = a.type == DType::I8 || a.type == DType::U8 ? b.type : DType::None;
+}
+
 void Builder::begin_tiles(int64_t bytes) { append(StmtKind::Tiles).step = bytes; }
 
 void Builder::tile_dot(unsigned tile, int64_t bytes, const Expr* a, const Expr* stride, const Expr* b) {

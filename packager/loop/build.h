@@ -41,6 +41,13 @@ class Builder {
   void copy(uint32_t array, const ir::Expr* index, const ir::Expr* from, int64_t bytes, const ir::Expr* cond);
   void close_copies();
   void wait_copies(int64_t groups);  // until so many are under way
+  // sums += a*b of a tile, by 128 lanes together (StmtKind::GroupMma): a factor, where it is in `array` in units of kGroupCells, and its type.
+  struct GroupFactor {
+    const ir::Expr* place = nullptr;
+    bool transposed = false;
+    DType type = DType::None;
+  };
+  void group_mma(std::vector<const ir::Expr*> sums, uint32_t array, const GroupFactor& a, const GroupFactor& b);
   // The load `row` of what lanes share, among those of a warp (StmtKind::LoadMatrices).
   const ir::Expr* load_matrices(const ir::Expr* row, bool transposed);
   // The load `value` of what lanes share, as a block of the cluster has it (StmtKind::Peer).

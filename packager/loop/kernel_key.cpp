@@ -43,6 +43,7 @@ class KeyWriter {
       for (const int64_t word : words_of(*s)) number(word);
       for (const ir::Expr* e : {s->var, s->begin, s->end, s->cond, s->bound, s->value}) key_.expression(e);
       for (const ir::Expr* e : s->index) key_.expression(e);
+      for (const ir::Expr* e : s->sums) key_.expression(e);
       block(s->body), block(s->orelse);
     }
   }
@@ -54,10 +55,10 @@ class KeyWriter {
 
 }  // namespace
 
-std::array<int64_t, 13> words_of(const Stmt& s) {
+std::array<int64_t, 15> words_of(const Stmt& s) {
   const auto number = [](auto value) { return static_cast<int64_t>(value); };
-  return {number(s.kind), number(s.for_kind), number(s.rolled), s.step, number(s.array), number(s.fault), number(s.index.size()),
-          number(s.combine), number(s.factors), number(s.b_factors), number(s.tile_op), number(s.tile), number(s.transposed)};
+  return {number(s.kind), number(s.for_kind), number(s.rolled), s.step, number(s.array), number(s.fault), number(s.index.size()), number(s.sums.size()),
+          number(s.combine), number(s.factors), number(s.b_factors), number(s.tile_op), number(s.tile), number(s.transposed), number(s.b_transposed)};
 }
 
 std::string kernel_key(const Kernel& kernel) { return KeyWriter(kernel).take(); }

@@ -32,6 +32,7 @@ enum class StmtKind : uint8_t {
              // pairs of these, and so on. So all of them have the same bits, whatever the device. All lanes come here or none; it is no Barrier
   Mma,       // device kernels: var = `value` + a*b of a tile by 32 lanes side by side, each of which has some of it: see below
   LoadMatrices, // device kernels: var = cells of four matrices that lanes share, which 32 lanes side by side load together: see below
+  GroupMma,  // device kernels: sums + a*b of a tile by 128 lanes side by side, whose factors lie in an array that lanes share: see below
   Tiles,     // kernels for processors: products of codes or bf16 by a unit that multiplies matrices: see below
   Copy,        // device kernels: `step` bytes from the load `value` on go to array[index], or zeros where cond does not hold; the lane goes on at once: see below
   CloseCopies, // device kernels: the copies of this lane since the last of these are a group, which may have none
@@ -60,6 +61,14 @@ enum class ForKind : uint8_t {
 //   of `transposed` matrices, whose cells are two elements of 16 bits: the elements g of the rows 2t (lower half) and 2t + 1
 // So rows along the depth of a product or across it become the cells that Mma takes. All lanes of the block come here or none; it is no Barrier.
 
+// GroupMma. Lanes 128w .. 128w+127 of a block multiply 64 rows of a by 8n columns of b along 16 cells and add the products to `sums`, n locals of each lane. What cells
+// are, and how exact sums are, is as for Mma; cells of f32 are not multiplied so. Of warp v of the four, sums[j] are what Mma has of rows 16v .. 16v+15 and
+// columns 8j .. 8j+7. Factors lie in `array`, of u32, a from 256*index[0] on and b from 256*index[1] on, in chunks of four cells:
+//   chunk c of row or column r at 4r + (c xor r/2 mod 4)
+//   of a or b `transposed`, of 16 bits, chunk c has elements 8c .. 8c+7 of a step of the depth, of which there are 32: step s at 256*(c/8) + 8s + (c mod 8 xor s mod 8);
+//   there are whole eights of such chunks
+// What is read was stored before a Barrier, and all is read when the statement ends. All lanes of the block come here or none; it is no Barrier.
+
 // Copy. From an array that the kernel only reads to one that lanes share, both at a multiple of so many bytes. The load stands for its first element, and its
 // place is in range where cond holds. The bytes are there for the lane itself behind a WaitCopies that waits for their group, for other lanes behind a Barrier
 // after that. Until then what lies there is undefined, and no lane may read it or write there. A lane waits for all of its copies before it ends.
@@ -87,19 +96,21 @@ struct Stmt {
   const ir::Expr* var = nullptr;       // For, Let, Local, Assign, FoldLanes, Mma, Peer, LoadMatrices: an Op::Var
   const ir::Expr* begin = nullptr;
   const ir::Expr* end = nullptr;
-  bool transposed = false;             // LoadMatrices
+  bool transposed = false;             // LoadMatrices; GroupMma: a
+  bool b_transposed = false;           // GroupMma
   bool rolled = false;                 // For: it is unrolled as far as is good; an assembler that unrolls loops leaves it as it is
   int64_t step = 1;                    // For; FoldLanes: lanes that fold together, a power of two that divides those of the block; 1: all. Tiles, Copy: bytes. WaitCopies: groups. Peer: number of a block
   const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null; Copy: Bool, or null; Fault: Bool lanes
   const ir::Expr* bound = nullptr;     // While
   const ir::Expr* value = nullptr;     // Let, Local, Assign, Store, FoldLanes, Mma; Copy: a load of one element without a mask; Peer, LoadMatrices: one without a mask
   ir::Op combine = ir::Op::Add;        // FoldLanes: Add, Mul, Min, Max; And, Or of Bool
-  DType factors = DType::None;         // Mma: F32, F16 or BF16 of both; I8 or U8 of a
-  DType b_factors = DType::None;       // Mma of codes: I8 or U8 of b; else None
+  DType factors = DType::None;         // Mma, GroupMma: F32 (Mma alone), F16 or BF16 of both; I8 or U8 of a
+  DType b_factors = DType::None;       // Mma, GroupMma of codes: I8 or U8 of b; else None
   TileOp tile_op = TileOp::Begin;      // Tiles
   uint8_t tile = 0;                    // Tiles: number
-  uint32_t array = 0;                  // Store, Copy, Prefetch, Tiles: buffer number
-  std::vector<const ir::Expr*> index;  // Prefetch: {linear element index}, in range or not. Copy: {linear element index}. Store: kernels: {linear element index} (many lanes: scatter); procs: per axis. Mma: {a, b}. Tiles: see there
+  uint32_t array = 0;                  // Store, Copy, Prefetch, Tiles, GroupMma: buffer number
+  std::vector<const ir::Expr*> index;  // Prefetch: {linear element index}, in range or not. Copy: {linear element index}. Store: kernels: {linear element index} (many lanes: scatter); procs: per axis. Mma: {a, b}. Tiles, GroupMma: see there
+  std::vector<const ir::Expr*> sums;   // GroupMma: Local variables
   int32_t fault = 0;                   // Fault: a code of schema/module_abi.h
   std::vector<StmtPtr> body, orelse;
 };
@@ -161,7 +172,9 @@ struct Cut {
 constexpr uint32_t kMaxBlockLanes = 1024;
 constexpr uint32_t kMaxClusterBlocks = 8;  // what every device with clusters runs at once
 constexpr bool may_copy(int64_t bytes) { return bytes == 4 || bytes == 16; }  // by a Copy
-constexpr uint32_t kMmaLanes = 32;  // that do one Mma together
+constexpr uint32_t kMmaLanes = 32, kGroupLanes = 128;  // that do one Mma or GroupMma together
+constexpr int64_t kGroupCells = 256, kGroupRows = 64;  // GroupMma: factors lie at multiples of so many cells; rows of a
+constexpr size_t kMostGroupSums = 32;
 
 // One entry of a module. Buffers are numbered: params first, then locals. Body runs for the tiles of one call:
 // tile_begin and tile_end are i64 Vars that it may use anywhere; it normally starts with a For over them. There are
@@ -175,7 +188,7 @@ struct Kernel {
   const ir::Expr* tile_end = nullptr;
   // Devices: how many lanes a block has; 0 in kernels for processors. A block is a tile: the body is the loop over the tiles, and
   // in it nothing but a loop of kind Lanes from 0 to this. Lanes run in any order; what one stores another may read behind a
-  // Barrier only. Barriers, FoldLanes and Mma stand where all lanes come or none does. There are no cuts, and vectors have at most four elements.
+  // Barrier only. Barriers, FoldLanes, Mma and GroupMma stand where all lanes come or none does. There are no cuts, and vectors have at most four elements.
   uint32_t lanes = 0;
   // Devices: so many blocks side by side, from a multiple of it on, are a cluster; `tiles` is a multiple of it, and all of a cluster run or none does.
   uint32_t cluster = 1;

@@ -192,6 +192,14 @@ class Printer {
         if (s.b_factors != DType::None) out_ += " " + std::string(name_of(s.b_factors));
         for (const Expr* e : {s.value, s.index[0], s.index[1]}) out_ += " " + expr(e);  // one after the other: what they share is named by the first
         break;
+      case StmtKind::GroupMma:
+        begin_statement({s.index[0], s.index[1]});
+        out_ += "group mma " + std::to_string(s.array) + " " + std::string(name_of(s.factors));
+        if (s.b_factors != DType::None) out_ += " " + std::string(name_of(s.b_factors));
+        out_ += (s.transposed ? " transposed " : " ") + expr(s.index[0]) + (s.b_transposed ? " transposed " : " ") + expr(s.index[1]) + " to [";
+        for (size_t k = 0; k < s.sums.size(); ++k) out_ += (k ? " " : "") + var(s.sums[k]);
+        out_ += "]";
+        break;
       case StmtKind::Tiles: tiles(s); break;
       case StmtKind::Assign:
         begin_statement({s.value});

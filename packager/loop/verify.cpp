@@ -219,6 +219,7 @@ class Verifier {
         MLC_RETURN_IF_ERROR(typed(s.index[1], {DType::U32, 2}, "second factor of a product of tiles"));
         return open(s.var, opened);
       }
+      case StmtKind::GroupMma: return group_mma(s);
       case StmtKind::Tiles: return tiles(s);
       case StmtKind::Assign:
         if (!s.var || !bound_.contains(s.var) || !mutable_.contains(s.var))
@@ -291,6 +292,24 @@ class Verifier {
     if (s.step < 0 || s.step >= k_.cluster) return bad("block " + std::to_string(s.step) + " of a cluster of " + std::to_string(k_.cluster));
     if (!s.var) return bad("binding without a variable");
     return typed(from, s.var->type, "what another block has");
+  }
+
+  // Places are counted in units of kGroupCells, so that no factor lies at another place.
+  Status group_mma(const Stmt& s) {
+    const bool of_codes = is_code(s.factors);
+    if (!of_codes && s.factors != DType::F16 && s.factors != DType::BF16) return bad("a product of a group of lanes of another type");
+    if (of_codes ? !is_code(s.b_factors) || s.transposed || s.b_transposed : s.b_factors != DType::None) return bad("a product of a group of lanes whose factors do not fit together");
+    if (!is_shared(s.array) || buffer_type(s.array) != DType::U32) return bad("factors of a group of lanes lie where lanes share no cells");
+    const size_t sums = s.sums.size(), whole = s.b_transposed ? 8 : 1;
+    if (sums == 0 || sums > kMostGroupSums || sums % whole != 0) return bad("a product of a group of lanes with " + std::to_string(sums) + " sums");
+    std::unordered_set<const Expr*> distinct;
+    for (const Expr* sum : s.sums) {
+      if (!sum || !bound_.contains(sum) || !mutable_.contains(sum) || !distinct.insert(sum).second) return bad("a sum of a group of lanes is no visible local of its own");
+      if (sum->type != Type{of_codes ? DType::I32 : DType::F32, 4}) return bad("a sum of a group of lanes has another type");
+    }
+    if (s.index.size() != 2) return bad("a product of a group of lanes needs two factors");
+    for (const Expr* place : s.index) MLC_RETURN_IF_ERROR(typed(place, kIndex, "place of a factor of a group of lanes"));
+    return ok();
   }
 
   static bool is_code(DType t) { return t == DType::I8 || t == DType::U8; }

@@ -25,7 +25,7 @@ void each(const std::vector<StmtPtr>& block, const Visit& visit) {
 }
 
 // Lanes side by side do it together.
-bool is_of_warps(StmtKind kind) { return kind == StmtKind::Mma || kind == StmtKind::LoadMatrices; }
+bool is_of_warps(StmtKind kind) { return kind == StmtKind::Mma || kind == StmtKind::LoadMatrices || kind == StmtKind::GroupMma; }
 
 // Which variables may differ between the lanes of a block. A lane's number does; what is computed from it, what is loaded from memory
 // that lanes write, and what changes under a condition that differs does too.
@@ -60,7 +60,8 @@ class Uniformity {
     for (const StmtPtr& s : block) {
       const bool inside = apart || parts(*s);
       if (s->kind == StmtKind::For && inside) varying_.insert(s->var);
-      if (is_of_warps(s->kind) || s->kind == StmtKind::Peer || (s->kind == StmtKind::FoldLanes && (apart || !folds_all(*s)))) varying_.insert(s->var);
+      for (const Expr* sum : s->sums) varying_.insert(sum);
+      if ((is_of_warps(s->kind) && s->var) || s->kind == StmtKind::Peer || (s->kind == StmtKind::FoldLanes && (apart || !folds_all(*s)))) varying_.insert(s->var);
       const bool binds = s->kind == StmtKind::Let || s->kind == StmtKind::Local || s->kind == StmtKind::Assign;
       if (binds && (apart || differs(s->value))) varying_.insert(s->var);
       mark(s->body, inside);
@@ -106,6 +107,7 @@ class CopyOrder {
       if (!wrong_.empty()) return;
       for (const Expr* e : {s->begin, s->end, s->cond, s->bound, s->value}) reads(e);
       for (const Expr* e : s->index) reads(e);
+      if (s->kind == StmtKind::GroupMma) reads(s->array);
       switch (s->kind) {
         case StmtKind::Copy: begin(arrays_[s->array]); break;
         case StmtKind::CloseCopies: advance(Stage::Begun, Stage::Closed); break;
@@ -145,9 +147,12 @@ class CopyOrder {
   void reads(const Expr* root) {
     if (!root) return;
     ir::walk(root, [&](const Expr* e) {
-      const auto at = e->op == Op::Load ? arrays_.find(e->array) : arrays_.end();
-      if (at != arrays_.end() && !at->second.readable && wrong_.empty()) wrong_ = "a load of " + name(e->array) + " while copies to it may be under way";
+      if (e->op == Op::Load) reads(e->array);
     });
+  }
+  void reads(uint32_t array) {
+    const auto at = arrays_.find(array);
+    if (at != arrays_.end() && !at->second.readable && wrong_.empty()) wrong_ = "a load of " + name(array) + " while copies to it may be under way";
   }
 
   const Kernel& k_;
@@ -249,9 +254,10 @@ class LanesVerifier {
       if (is_meeting(s->kind) && apart) return bad("a barrier that not all lanes may reach");
       if (s->kind == StmtKind::ClusterBarrier && k_.cluster == 1) return bad("a barrier of a cluster, which there is none of");
       if (s->kind == StmtKind::FoldLanes && apart) return bad("a fold of lanes that not all of them may reach");
-      const std::string what = s->kind == StmtKind::Mma ? "a product of tiles" : "a load of matrices";
+      const std::string what = s->kind == StmtKind::LoadMatrices ? "a load of matrices" : "a product of tiles";
+      const uint32_t together = s->kind == StmtKind::GroupMma ? kGroupLanes : kMmaLanes;
       if (is_of_warps(s->kind) && apart) return bad(what + " that not all lanes may reach");
-      if (is_of_warps(s->kind) && k_.lanes % kMmaLanes != 0) return bad(what + " by a block of " + std::to_string(k_.lanes) + " lanes");
+      if (is_of_warps(s->kind) && k_.lanes % together != 0) return bad(what + " by a block of " + std::to_string(k_.lanes) + " lanes");
       if (s->kind == StmtKind::FoldLanes && !fits(folded(*s))) return bad("a fold of " + std::to_string(folded(*s)) + " lanes");
       const bool inside = apart || uniformity.parts(*s);
       MLC_RETURN_IF_ERROR(barriers(s->body, uniformity, inside));

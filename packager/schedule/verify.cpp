@@ -17,6 +17,7 @@ constexpr int64_t kMostCellsOfWarp = 96;                      // of attention, t
 constexpr int64_t kMostCellsOfTwo = 192;                      // the same of a warp with two tiles of queries, scores among them
 constexpr int64_t kLeastKeysOfWarp = 16, kMostKeysOfWarp = 64;  // of a turn
 constexpr int64_t kMostLanesOfKey = 32, kElementsOfLoad = 4, kMostLoads = 40;  // of attention by single queries: of 16 bytes each, that a lane keeps
+constexpr int64_t kGroupShared = 96 << 10;                    // of pieces, where a target is one architecture that has more
 constexpr int64_t kMmaShared = 48 << 10;                      // bytes that a block has on every device with tensor cores, without asking for them
 constexpr int64_t kMmaPieceBytes = 64, kMostStages = 4;       // of a row or a column; of pieces
 constexpr int64_t kMostSlices = 16;   // of a fold, whose columns have one lane each
@@ -202,6 +203,7 @@ class Verifier {
     if (t.warp != 0 && !(is_mma(s_) && s_.family == Family::Attention)) return refused("only attention says what a warp has");
     if (is_mma(s_) && s_.family != Family::Attention) return mma();
     if (t.stages != 0) return refused("only products of warps have stages");
+    if (is_group_mma(s_)) return refused("attention is not for groups of warps");
     if (is_mma(s_)) return mma_attention();
     if (has_one_query(s_)) return query();
     if (s_.family == Family::Slices) return slices();
@@ -233,13 +235,15 @@ class Verifier {
     return s_.places != std::vector<Place>{{"sums", 1}} ? refused("sums of tiles go through memory") : ok();
   }
   // Four warps, or eight, two of them along the rows.
-  unsigned mma_lanes() const { return s_.tile.rows == 128 && s_.tile.columns == 128 ? 256 : 128; }
+  unsigned mma_lanes() const { return is_group_mma(s_) ? static_cast<unsigned>(2 * s_.tile.rows) : s_.tile.rows == 128 && s_.tile.columns == 128 ? 256 : 128; }
   Status mma() const {
     const Tile& t = s_.tile;
     const auto is_side = [](int64_t n) { return n == 32 || n == 64 || n == 128; };
-    if (!is_side(t.rows) || !is_side(t.columns)) return refused("a tile of warps has 32, 64 or 128 rows and columns");
-    if (t.depth != (s_.instruction == "mma.f32" ? 16 : s_.instruction == "mma.i8" ? 64 : 32) || t.copies != 1) return refused("a piece of such a tile is 16 cells deep, and there is one copy");
-    if (t.stages < 2 || t.stages > kMostStages || t.stages * (t.rows + t.columns) * kMmaPieceBytes > kMmaShared) return refused("a block has memory for two to four pieces, 48 KB");
+    const bool is_group = is_group_mma(s_);
+    if (is_group ? s_.instruction == "wgmma.f32" || (t.rows != 64 && t.rows != 128) || (t.columns != 64 && t.columns != 128 && !(t.columns == 256 && t.rows == 128)) : !is_side(t.rows) || !is_side(t.columns))
+      return refused(is_group ? "a tile of groups of warps has 64 rows and 64 or 128 columns, or 128 rows and 64, 128 or 256 columns" : "a tile of warps has 32, 64 or 128 rows and columns");
+    if (t.depth != (s_.instruction == "mma.f32" ? 16 : s_.instruction.ends_with(".i8") ? 64 : 32) || t.copies != 1) return refused("a piece of such a tile is 16 cells deep, and there is one copy");
+    if (t.stages < 2 || t.stages > kMostStages || t.stages * (t.rows + t.columns) * kMmaPieceBytes > (is_group ? kGroupShared : kMmaShared)) return refused("a block has memory for two to four pieces, 48 KB, 96 KB of groups of warps");
     return s_.places.empty() ? ok() : refused("sums of such a tile go through memory anyhow");
   }
   // Keys and values of a turn are stored in memory at once, then sums of all shares on their way out.
@@ -333,7 +337,8 @@ class Verifier {
 bool is_tiled(const Schedule& s) { return s.instruction.starts_with("tiles."); }
 bool is_dot(const Schedule& s) { return s.family == Family::Tile && s.instruction == kDotInstruction; }
 int64_t cell_values(const Schedule& s) { return is_dot(s) ? int64_t{loop::kCodesOfCell} : 1; }
-bool is_mma(const Schedule& s) { return s.instruction.starts_with("mma."); }
+bool is_mma(const Schedule& s) { return s.instruction.starts_with("mma.") || is_group_mma(s); }
+bool is_group_mma(const Schedule& s) { return s.instruction.starts_with("wgmma."); }
 bool has_one_query(const Schedule& s) { return s.family == Family::Attention && s.tile.rows == 1; }
 
 int64_t key_shares(const Schedule& s) {

@@ -14,7 +14,8 @@ using format::ClauseOp;
 
 struct Number {
   Feature feature = Feature::None;
-  int64_t at_least = 0;
+  int64_t value = 0;
+  ClauseOp op = ClauseOp::AtLeast;
 };
 
 struct Row {
@@ -31,7 +32,8 @@ constexpr unsigned kBufferAlignment = 256;  // the largest that Vulkan lets a de
 constexpr unsigned kVulkanBindings = 16;  // storage buffers that every device of the target has
 constexpr unsigned kCudaBindings = 400;   // parameters take 4096 bytes: a pointer each, beside scalars
 
-// PTX of a version is known to drivers from a release on: 6.5 to 10.2, 7.0 to 11.0, 7.8 to 11.8.
+// PTX of a version is known to drivers from a release on: 6.5 to 10.2, 7.0 to 11.0, 7.8 to 11.8, 8.4 to 12.4. Code for sm_90a runs on no other architecture:
+// it asks for one thing more than that for sm_90, and so is tried before it.
 constexpr Row kRows[] = {
     {"vulkan-base", "vulkan", format::ModuleFormat::Spirv, kVulkanBindings,
      {Feature::VkShaderInt64, Feature::VkStorage8, Feature::VkStorage16, Feature::VkF32InfNanKeep},
@@ -48,6 +50,8 @@ constexpr Row kRows[] = {
      {{{Feature::CudaCc, 80}, {Feature::CudaDriverApi, 11000}, {Feature::CudaMaxShared, 49152}}}},
     {"cuda-sm90", "cuda", format::ModuleFormat::Ptx, kCudaBindings, {Feature::CudaBase},
      {{{Feature::CudaCc, 90}, {Feature::CudaDriverApi, 11080}, {Feature::CudaMaxShared, 49152}}}},
+    {"cuda-sm90a", "cuda", format::ModuleFormat::Ptx, kCudaBindings, {Feature::CudaBase},
+     {{{Feature::CudaCc, 90}, {Feature::CudaCc, 90, ClauseOp::AtMost}, {Feature::CudaDriverApi, 12040}, {Feature::CudaMaxShared, 49152}}}},
 };
 
 const Row& row_of(std::string_view name) {
@@ -92,7 +96,7 @@ void require_device(const Target& target, format::Variant& variant) {
   for (const Feature f : row.features)
     if (f != Feature::None) add_feature(variant, f);
   for (const Number& n : row.numbers)
-    if (n.feature != Feature::None) variant.clauses.push_back({static_cast<uint32_t>(n.feature), ClauseOp::AtLeast, {n.at_least}});
+    if (n.feature != Feature::None) variant.clauses.push_back({static_cast<uint32_t>(n.feature), n.op, {n.value}});
   variant.clauses.push_back({static_cast<uint32_t>(Feature::ModuleAbi), ClauseOp::AtLeast, {MLRUN_MODULE_ABI}});
 }
 

@@ -3,6 +3,8 @@
 // lane of a group is the low bits of the wide one.
 // loop::StmtKind::Mma, a tile of products by 32 lanes: one instruction of NVIDIA's tensor cores. Loop states the same fragments as the manual
 // of PTX does, so registers go there in the order in which they are.
+// loop::StmtKind::GroupMma, one by 128 lanes whose factors lie in memory of the block: instructions that begin and go on beside their lanes, as one piece of code with
+// the wait for them, for no register of the sums may be touched in between.
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
@@ -210,6 +212,69 @@ void KernelEmitter::mma(const loop::Stmt& s) {
   Value* result = llvm::PoisonValue::get(sums->getType());
   for (unsigned k = 0; k < lanes_of(sums); ++k) result = b_.CreateInsertElement(result, b_.CreateExtractValue(call, k), k);
   vars_[s.var->i] = result;
+}
+
+// A factor as an instruction takes it (PTX ISA, "Matrix descriptor format"): where it begins, the bytes from one group of eight rows, or of steps, to the next, those
+// from 64 points to the next 64, and how chunks are swizzled in it. All but the first are counted in units of 16 bytes.
+llvm::Value* KernelEmitter::group_factor(const loop::Stmt& s, bool of_b) {
+  constexpr uint64_t kUnit = 16, kSwizzle64 = uint64_t{2} << 62, kSwizzle128 = uint64_t{1} << 62;
+  const bool transposed = of_b ? s.b_transposed : s.transposed;
+  const uint64_t rows_of_piece = 64, eight = transposed ? 8 * 128 : 8 * rows_of_piece, points = transposed ? loop::kGroupCells * 16 : kUnit;
+  Value* place = eval(s.index[of_b]);
+  if (!place) return nullptr;
+  constexpr uint32_t kBytes = static_cast<uint32_t>(loop::kGroupCells) * bytes_of(DType::U32);
+  // Addresses of shared memory have 32 bits, and so has all that varies.
+  Value* at = b_.CreateAdd(b_.CreatePtrToInt(buffers_[s.array].base, b_.getInt32Ty()), b_.CreateMul(b_.CreateTrunc(place, b_.getInt32Ty()), b_.getInt32(kBytes)));
+  at = b_.CreateAnd(b_.CreateLShr(at, 4), b_.getInt32(0x3fff));
+  return b_.CreateOr(b_.CreateZExt(at, b_.getInt64Ty()), b_.getInt64((points / kUnit) << 16 | (eight / kUnit) << 32 | (transposed ? kSwizzle128 : kSwizzle64)));
+}
+
+void KernelEmitter::group_mma(const loop::Stmt& s) {
+  constexpr unsigned kSteps = 2;  // of a piece
+  if (!can_.target->has_group_mma) return fail("a product of groups of lanes, which this target does not have");
+  if (s.array >= buffers_.size()) return fail("a product of what lies in an unknown buffer");
+  Value *a = group_factor(s, false), *b = a ? group_factor(s, true) : nullptr;
+  if (!b) return;
+  const bool of_codes = s.b_factors != DType::None;
+  const size_t count = 4 * s.sums.size();
+  std::vector<Value*> operands;
+  std::string registers, outputs, inputs;
+  for (const Expr* var : s.sums) {
+    const auto slot = locals_.find(var->i);
+    if (slot == locals_.end()) return fail("adds to a variable that is no local");
+    Value* sums = read(slot->second);
+    for (unsigned k = 0; k < 4; ++k) {
+      const std::string number = std::to_string(operands.size());
+      registers += (operands.empty() ? "$" : ", $") + number, outputs += of_codes ? "=r," : "=f,", inputs += number + ",";
+      operands.push_back(b_.CreateExtractElement(sums, k));
+    }
+  }
+  const auto name = [&](DType t) { return std::string(of_codes ? (t == DType::I8 ? "s8" : "u8") : t == DType::F16 ? "f16" : "bf16"); };
+  const std::string shape = "m64n" + std::to_string(8 * s.sums.size()) + (of_codes ? "k32.s32." : "k16.f32.") + name(s.factors) + "." + name(of_codes ? s.b_factors : s.factors);
+  const std::string last = of_codes ? "" : std::string(", 1, 1, ") + (s.transposed ? "1" : "0") + ", " + (s.b_transposed ? "1" : "0");
+  std::string text = "{\n.reg .pred added;\nsetp.eq.u32 added, 0, 0;\nwgmma.fence.sync.aligned;\n";
+  for (unsigned step = 0; step < kSteps; ++step) {
+    const auto place = [&](Value* factor, bool transposed) {
+      operands.push_back(step == 0 ? factor : b_.CreateAdd(factor, b_.getInt64((transposed ? 16 * 128 : 32) / 16 * step)));
+      inputs += "l,";
+      return "$" + std::to_string(count + operands.size() - 1);
+    };
+    const std::string of_a = place(a, s.transposed), of_b = place(b, s.b_transposed);
+    text += "wgmma.mma_async.sync.aligned." + shape + " {" + registers + "}, " + of_a + ", " + of_b + ", added" + last + ";\n";
+  }
+  text += "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n}";
+  llvm::Type* sum = of_codes ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy();
+  std::vector<llvm::Type*> types;
+  for (Value* operand : operands) types.push_back(operand->getType());
+  llvm::Type* result = llvm::StructType::get(context_, std::vector<llvm::Type*>(count, sum));
+  llvm::InlineAsm* code = llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), text, outputs + inputs + "~{memory}", /*hasSideEffects=*/true);
+  llvm::CallInst* call = b_.CreateCall(code, operands);
+  call->setConvergent();  // all lanes of the group come here: it may not move under a condition
+  for (size_t j = 0; j < s.sums.size(); ++j) {
+    Value* sums = llvm::PoisonValue::get(llvm::FixedVectorType::get(sum, 4));
+    for (unsigned k = 0; k < 4; ++k) sums = b_.CreateInsertElement(sums, b_.CreateExtractValue(call, static_cast<unsigned>(4 * j) + k), k);
+    write(locals_[s.sums[j]->i], sums);
+  }
 }
 
 }  // namespace mlc::targets

@@ -16,7 +16,7 @@ namespace {
 constexpr unsigned kGlobal = 1, kShared = 3;         // address spaces
 constexpr uint32_t kMostBlocksX = 65535;             // of a grid along x; the rest lies along y
 constexpr uint64_t kMostPrivate = 4096;              // elements of a lane; they are registers in the end
-constexpr unsigned kBufferAlign = 16, kSharedAlign = 16;  // bytes
+constexpr unsigned kBufferAlign = 16;                // bytes
 constexpr uint32_t kAllLanes = ~0u, kWithinWarp = 31;            // of a shuffle
 
 class GpuFrame final : public Frame {
@@ -43,7 +43,12 @@ class GpuFrame final : public Frame {
     else b.CreateRetVoid();
   }
 
-  llvm::Value* barrier(llvm::IRBuilder<>& b) override { return b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); }
+  // What products of groups of lanes read comes another way than loads and stores: each lane says that what it stored is there for it, too.
+  llvm::Value* barrier(llvm::IRBuilder<>& b) override {
+    if (facts_.has_groups)
+      b.CreateCall(llvm::InlineAsm::get(llvm::FunctionType::get(b.getVoidTy(), false), "fence.proxy.async.shared::cta;", "~{memory}", /*hasSideEffects=*/true));
+    return b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
+  }
   // Arriving releases what was stored, waiting acquires what others stored.
   llvm::Value* cluster_barrier(llvm::IRBuilder<>& b) override {
     b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_arrive_aligned, {}, {});
@@ -129,7 +134,7 @@ class GpuFrame final : public Frame {
       auto* array = new llvm::GlobalVariable(module, type, false, is_dynamic ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage,
                                              is_dynamic ? nullptr : llvm::UndefValue::get(type), name + "_shared", nullptr,
                                              llvm::GlobalValue::NotThreadLocal, kShared);
-      array->setAlignment(llvm::Align(kSharedAlign));
+      array->setAlignment(llvm::Align(shared.alignment));
       base = array;
     }
     if (facts_.folds_warps) a.partials = b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), base, shared.partials);

@@ -151,6 +151,7 @@ void KernelEmitter::statement(const Stmt& s) {
     case StmtKind::Peer: return peer(s);
     case StmtKind::FoldLanes: return fold_lanes(s);
     case StmtKind::Mma: return mma(s);
+    case StmtKind::GroupMma: return group_mma(s);
     case StmtKind::Tiles: return tiles(s);
     case StmtKind::Copy: case StmtKind::CloseCopies: case StmtKind::WaitCopies: return copy(s);
     case StmtKind::Prefetch: return prefetch(s);

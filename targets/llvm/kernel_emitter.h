@@ -163,6 +163,8 @@ class KernelEmitter {
   Value* splat_group(Value* group, ir::Type type, unsigned lanes);
   Value* dot(const Expr& e);
   Value* device_dot(Value* acc, Value* a, Value* b, DType a_type, DType b_type);
+  void group_mma(const loop::Stmt& s);
+  Value* group_factor(const loop::Stmt& s, bool of_b);
   Value* native_dot_of(const DotChoice& how, Value* acc, Value* a, Value* b);
   Value* half_of_bytes(Value* bytes, bool is_signed, bool odd);
   Value* pairs_dot(Value* acc, Value* a, Value* b, DType a_type, DType b_type);

@@ -10,7 +10,7 @@ namespace mlc::targets::ptx {
 namespace {
 
 std::string text_of(Level level) {
-  return "PTX " + std::to_string(level.version / 10) + "." + std::to_string(level.version % 10) + " for sm_" + std::to_string(level.sm);
+  return "PTX " + std::to_string(level.version / 10) + "." + std::to_string(level.version % 10) + " for sm_" + std::to_string(level.sm) + (level.is_specific ? "a" : "");
 }
 
 // The text of an image: one zero stands behind it, none in it.
@@ -25,18 +25,19 @@ Result<std::string_view> image_text(const mlc::gpu::Image& image) {
 Level level_of(const Target& target) {
   if (target.name == "cuda-sm75") return {65, 75};
   if (target.name == "cuda-sm80") return {70, 80};
-  return {78, 90};
+  return target.name == "cuda-sm90" ? Level{78, 90} : Level{84, 90, true};
 }
 
 Result<std::set<OpClass>> audit_image(const Target& target, const Image& image) {
   const Level level = level_of(target);
-  if (image.version != level.version || image.sm != level.sm)
-    return Status(Code::Internal, "the image is " + text_of({image.version, image.sm}) + ", the target is " + text_of(level));
+  if (const Level found{image.version, image.sm, image.is_specific}; found != level)
+    return Status(Code::Internal, "the image is " + text_of(found) + ", the target is " + text_of(level));
   std::set<OpClass> classes;
   for (const Entry& entry : image.entries)
     for (const Instruction& i : entry.code) {
-      if (i.op->sm > level.sm || i.op->version > level.version)
-        return Status(Code::Internal, "entry " + entry.name + ": '" + i.op->name + "' wants " + text_of({i.op->version, i.op->sm}));
+      const bool is_specific = i.op->op_class == OpClass::GroupProduct;
+      if (i.op->sm > level.sm || i.op->version > level.version || (is_specific && !level.is_specific))
+        return Status(Code::Internal, "entry " + entry.name + ": '" + i.op->name + "' wants " + text_of({i.op->version, i.op->sm, is_specific}));
       classes.insert(i.op->op_class);
     }
   return classes;

@@ -12,6 +12,8 @@ namespace mlc::targets::ptx {
 // Version of PTX and architecture that a target's images state: 65 and 75 for "cuda-sm75".
 struct Level {
   unsigned version = 0, sm = 0;
+  bool is_specific = false;  // sm_90a: the code is for this architecture alone
+  bool operator==(const Level&) const = default;
 };
 Level level_of(const Target& target);
 

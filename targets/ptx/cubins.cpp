@@ -32,10 +32,10 @@ std::vector<const mlc::gpu::Entry*> entries_of(const mlc::gpu::Module& m, size_t
   return out;
 }
 
-void assemble_all(const mlc::gpu::Module& m, const Ptxas& ptxas, unsigned threads, std::vector<Job>& jobs) {
+void assemble_all(const mlc::gpu::Module& m, bool is_specific, const Ptxas& ptxas, unsigned threads, std::vector<Job>& jobs) {
   std::atomic<size_t> next{0};
   run_on_threads(number_of_threads(threads), [&] {
-    for (size_t k; (k = next.fetch_add(1)) < jobs.size();) jobs[k].done = ptxas.assemble(text_of(m.images[jobs[k].image]), jobs[k].architecture, kDeadline);
+    for (size_t k; (k = next.fetch_add(1)) < jobs.size();) jobs[k].done = ptxas.assemble(text_of(m.images[jobs[k].image]), jobs[k].architecture, is_specific, kDeadline);
   });
 }
 
@@ -57,7 +57,7 @@ std::vector<uint32_t> usual_architectures(const Target& target) {
   switch (level_of(target).sm) {
     case 75: return {75};
     case 80: return {80, 86, 89};
-    default: return {90, 100, 120};
+    default: return level_of(target).is_specific ? std::vector<uint32_t>{90} : std::vector<uint32_t>{90, 100, 120};
   }
 }
 
@@ -67,13 +67,14 @@ Result<std::vector<std::byte>> add_cubins(const Target& target, std::span<const 
   std::vector<uint32_t> architectures(wanted.begin(), wanted.end());
   std::sort(architectures.begin(), architectures.end());
   architectures.erase(std::unique(architectures.begin(), architectures.end()), architectures.end());
-  std::erase_if(architectures, [&](uint32_t a) { return a < level_of(target).sm; });
+  const Level level = level_of(target);
+  std::erase_if(architectures, [&](uint32_t a) { return a < level.sm || (level.is_specific && a > level.sm); });
 
   std::vector<Job> jobs;
   for (size_t i = 0; i < m.images.size(); ++i)
     if (m.images[i].kind == mlc::gpu::ImageKind::Ptx)
       for (const uint32_t a : architectures) jobs.push_back({i, a, {}});
-  assemble_all(m, ptxas, threads, jobs);
+  assemble_all(m, level.is_specific, ptxas, threads, jobs);
   MLC_RETURN_IF_ERROR(leave_out(jobs, architectures, report));
 
   mlc::gpu::Module out;

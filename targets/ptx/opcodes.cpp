@@ -133,6 +133,13 @@ constexpr Row kRows[] = {
     {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "{DDDD}{RRRR}{RR}{DDDD}", OpClass::TensorCore, 80, 70},
     {"mma.sync.aligned.m16n8k32.row.col.s32.{s8,u8}.{s8,u8}.s32", "{DDDD}{RRRR}{RR}{DDDD}", OpClass::TensorCore, 80, 70},
     {"ldmatrix.sync.aligned.m8n8.x4.{,trans.}shared.b16", "{RRRR}H", OpClass::TensorCore, 80, 70},  // four matrices, by rows or by columns
+    // Four warps do one together: 64 rows by as many columns as n says. Factors are where descriptors say; the last two numbers: whether they lie by points.
+    {"wgmma.mma_async.sync.aligned.m64n{64,128,256}k16.f32.{f16.f16,bf16.bf16}", "#EQQp11bb", OpClass::GroupProduct, 90, 80},
+    {"wgmma.mma_async.sync.aligned.m64n{64,128,256}k32.s32.{s8.s8,u8.u8}", "#RQQp", OpClass::GroupProduct, 90, 80},
+    {"wgmma.mma_async.sync.aligned.m64n{64,128,256}k32.s32.{s8.u8,u8.s8}", "#RQQp", OpClass::GroupProduct, 90, 84},
+    {"wgmma.{fence,commit_group}.sync.aligned", "", OpClass::GroupProduct, 90, 80},
+    {"wgmma.wait_group.sync.aligned", "n", OpClass::GroupProduct, 90, 80},
+    {"fence.proxy.async.shared::cta", "", OpClass::GroupProduct, 90, 80},
     // Copies that go on beside their lane: so many bytes, of which some are read and the others are zero.
     {"cp.async.cg.shared.global", "HGB|HGBc", OpClass::AsyncCopy, 80, 70},
     {"cp.async.ca.shared.global", "HGC|HGCc", OpClass::AsyncCopy, 80, 70},
@@ -167,6 +174,14 @@ void expand(const Row& row, std::string prefix, std::string_view rest, std::vect
   }
 }
 
+// "#E" of a name with n64: "{EE..E}", 32 of them.
+std::string shape_of(std::string_view shape, std::string_view name) {
+  if (shape.empty() || shape[0] != '#') return std::string(shape);
+  size_t columns = 0;
+  for (size_t at = name.find("m64n") + 4; at < name.size() && name[at] >= '0' && name[at] <= '9'; ++at) columns = 10 * columns + static_cast<size_t>(name[at] - '0');
+  return "{" + std::string(columns / 2, shape[1]) + "}" + std::string(shape.substr(2));
+}
+
 using Table = std::unordered_map<std::string_view, const Opcode*>;
 
 Table make_table() {
@@ -175,7 +190,8 @@ Table make_table() {
     std::vector<std::string> names;
     expand(row, "", row.names, names);
     for (std::string& name : names) {
-      auto* op = new Opcode{std::move(name), {}, {}, {}, std::string(row.shape), row.op_class, row.sm, row.version};  // for ever
+      std::string shape = shape_of(row.shape, name);
+      auto* op = new Opcode{std::move(name), {}, {}, {}, std::move(shape), row.op_class, row.sm, row.version};  // for ever
       for (std::string_view rest = op->name; !rest.empty();) {
         const size_t dot = std::min(rest.find('.'), rest.size());
         op->parts.push_back(rest.substr(0, dot));

@@ -21,6 +21,7 @@ enum class OpClass : uint8_t {
   TensorCore = 7,
   AsyncCopy = 8,   // from global to shared memory
   Cluster = 9,     // barriers of several blocks, and loads of each other's shared memory
+  GroupProduct = 10,  // products of four warps whose factors lie in shared memory: of one architecture, and of none after it
 };
 
 struct Opcode {
@@ -36,6 +37,8 @@ struct Opcode {
   //   M mov: as S, or a special register or the address of shared memory; of type b32, b64 any register of that width
   //   G, H, P address of global, shared, parameter memory    L label       0 the number 0
   //   {..} registers in braces     N of half the width     | or
+  //   E register of f32        Q integer register of 64 bits        1 the number 1      b the number 0 or 1
+  //   #E, #R as many of them in braces as half the columns that the name says (n64: 32)
   std::string shape;
   OpClass op_class = OpClass::Base;
   uint8_t sm = 75;       // 75: Turing

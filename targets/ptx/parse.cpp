@@ -51,7 +51,7 @@ class BodyParser {
     in_.next();
     MLC_RETURN_IF_ERROR(in_.expect("["));
     MLC_ASSIGN(const uint64_t bytes, in_.number());
-    if (align == 0 || align > 256 || (align & (align - 1)) != 0 || bytes == 0 || bytes > kMaxSharedBytes) return in_.bad("a shared array of another size");
+    if (align == 0 || align > 1024 || (align & (align - 1)) != 0 || bytes == 0 || bytes > kMaxSharedBytes) return in_.bad("a shared array of another size");
     MLC_RETURN_IF_ERROR(in_.expect("]"));
     entry_.shared_bytes = static_cast<uint32_t>(bytes);
     shared_ = name;
@@ -130,11 +130,11 @@ class BodyParser {
       entry_.has_barriers = true;
     }
     if (i.op->parts[0] == "shfl" && i.has_guard) return in_.bad("a shuffle under a predicate");
-    if (i.op->op_class == OpClass::TensorCore && i.has_guard) return in_.bad("a product of a warp under a predicate");
+    if ((i.op->op_class == OpClass::TensorCore || i.op->op_class == OpClass::GroupProduct) && i.has_guard) return in_.bad("a product of a warp under a predicate");
     const bool is_of_cluster = i.op->op_class == OpClass::Cluster;
     if (is_of_cluster && (i.has_guard || entry_.cluster == 1)) return in_.bad("'" + i.op->name + "' in an entry without clusters, or under a predicate");
     entry_.has_barriers |= is_of_cluster;
-    entry_.code.push_back(i);
+    entry_.code.push_back(std::move(i));
     return in_.expect(";");
   }
 
@@ -190,7 +190,8 @@ class Parser {
     out_.version = static_cast<unsigned>((version[0] - '0') * 10 + (version[2] - '0'));
     in_.next();
     MLC_RETURN_IF_ERROR(in_.expect(".target"));
-    const std::string_view target = in_.token();
+    std::string_view target = in_.token();
+    if (target.ends_with("a")) out_.is_specific = true, target.remove_suffix(1);
     const std::optional<uint64_t> sm = target.starts_with("sm_") ? Lexer::decimal(target.substr(3)) : std::nullopt;
     if (!sm || *sm > 1000) return in_.bad("a target expected");
     out_.sm = static_cast<unsigned>(*sm);
@@ -201,7 +202,9 @@ class Parser {
 
   // An array without a size: as many bytes as the launch gives.
   Status dynamic_shared() {
-    for (const std::string_view part : {".extern", ".shared", ".align", "16", ".b8"}) MLC_RETURN_IF_ERROR(in_.expect(part));
+    for (const std::string_view part : {".extern", ".shared", ".align"}) MLC_RETURN_IF_ERROR(in_.expect(part));
+    if (!in_.accept("16")) MLC_RETURN_IF_ERROR(in_.expect("1024"));
+    MLC_RETURN_IF_ERROR(in_.expect(".b8"));
     if (!is_name(in_.token()) || !dynamic_.empty()) return in_.bad("the name of one shared array expected");
     dynamic_ = in_.token();
     in_.next();

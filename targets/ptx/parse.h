@@ -20,6 +20,7 @@ inline constexpr uint32_t kMaxParams = 1024;               // of an entry
 inline constexpr uint32_t kMaxRegisters = 1u << 22;        // of an entry
 inline constexpr uint32_t kMaxSharedBytes = 227 * 1024;    // of an entry
 inline constexpr uint32_t kMaxClusterBlocks = 8;
+inline constexpr size_t kMaxOperands = 160;               // of an instruction
 
 enum class RegClass : uint8_t { Pred, B16, B32, B64, F32, F64 };
 
@@ -38,8 +39,7 @@ struct Instruction {
   const Opcode* op = nullptr;
   bool has_guard = false, guard_negated = false;
   uint32_t guard = 0;  // a register
-  uint8_t num_operands = 0;
-  std::array<Operand, 14> operands;  // mma has as many
+  std::vector<Operand> operands;
 };
 
 struct Param {
@@ -61,6 +61,7 @@ struct Entry {
 struct Image {
   unsigned version = 0;  // 65: PTX 6.5
   unsigned sm = 0;       // 80: sm_80
+  bool is_specific = false;  // sm_90a: what is of this architecture alone may be used
   std::vector<Entry> entries;
 };
 

@@ -148,6 +148,10 @@ bool fits(const Operand& o, char letter, const Opcode& op) {
     case 'C': return o.kind == Kind::Number && o.value == 4;
     case 'p': return is_register(o, 1, false);
     case 'R': return is_register(o, 32, false);
+    case 'E': return is_register(o, 32, true);
+    case 'Q': return is_register(o, 64, false);
+    case '1': return o.kind == Kind::Number && o.value == 1;
+    case 'b': return o.kind == Kind::Number && (o.value == 0 || o.value == 1);
     case 'c': return is_register(o, 32, false) || o.kind == Kind::Number;
     case 'M':
       if (o.kind == Kind::Special) return bits == 32 && !of_float;
@@ -210,9 +214,9 @@ Status parse_operands(Lexer& in, const Names& names, Instruction& i) {
       braces += '{';
       open = true;
     }
-    if (i.num_operands == i.operands.size()) return in.bad("too many operands");
-    MLC_ASSIGN(i.operands[i.num_operands], parser.any());
-    ++i.num_operands;
+    if (i.operands.size() == kMaxOperands) return in.bad("too many operands");
+    MLC_ASSIGN(const Operand operand, parser.any());
+    i.operands.push_back(operand);
     braces += '.';
     if (open && in.accept("}")) {
       braces += '}';

@@ -47,7 +47,7 @@ struct Names {
 };
 
 Result<Operand> parse_register(Lexer& in, const Names& names);
-// All operands of `i.op`, which must have a shape that the table gives; at most six.
+// All operands of `i.op`, which must have a shape that the table gives, at most kMaxOperands.
 Status parse_operands(Lexer& in, const Names& names, Instruction& i);
 
 }  // namespace mlc::targets::ptx

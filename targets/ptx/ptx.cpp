@@ -46,7 +46,7 @@ std::string in_clusters(std::string text, uint32_t blocks) {
 }
 
 std::string header_of(Level level) {
-  return ".version " + std::to_string(level.version / 10) + "." + std::to_string(level.version % 10) + "\n.target sm_" + std::to_string(level.sm) +
+  return ".version " + std::to_string(level.version / 10) + "." + std::to_string(level.version % 10) + "\n.target sm_" + std::to_string(level.sm) + (level.is_specific ? "a" : "") +
          "\n.address_size 64\n";
 }
 
@@ -76,7 +76,7 @@ class PtxEmitter final : public Emitter {
     struct Row {
       const char *name, *cpu, *version;
     };
-    for (const Row& row : {Row{"cuda-sm75", "sm_75", "+ptx65"}, Row{"cuda-sm80", "sm_80", "+ptx70"}, Row{"cuda-sm90", "sm_90", "+ptx78"}}) {
+    for (const Row& row : {Row{"cuda-sm75", "sm_75", "+ptx65"}, Row{"cuda-sm80", "sm_80", "+ptx70"}, Row{"cuda-sm90", "sm_90", "+ptx78"}, Row{"cuda-sm90a", "sm_90a", "+ptx84"}}) {
       Target t = gpu::device_target(row.name);
       t.emitter = this;
       t.llvm_triple = "nvptx64-nvidia-cuda";
@@ -85,7 +85,8 @@ class PtxEmitter final : public Emitter {
       t.has_mma = t.name != "cuda-sm75";  // its tensor cores know neither tf32 nor bf16
       t.has_exp2 = true;
       t.copies_aside = t.name != "cuda-sm75";
-      t.most_cluster_blocks = t.name == "cuda-sm90" ? loop::kMaxClusterBlocks : 0;
+      t.most_cluster_blocks = t.name.starts_with("cuda-sm90") ? loop::kMaxClusterBlocks : 0;
+      t.has_group_mma = t.is_alone = t.name == "cuda-sm90a";
       targets_.push_back(std::move(t));
     }
   }

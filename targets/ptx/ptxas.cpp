@@ -122,7 +122,7 @@ Result<Ptxas> Ptxas::find(std::string_view folders) {
   return Status(Code::NotFound, "no ptxas in PATH");
 }
 
-Result<Assembled> Ptxas::assemble(std::string_view text, uint32_t architecture, uint64_t deadline_ns) const {
+Result<Assembled> Ptxas::assemble(std::string_view text, uint32_t architecture, bool is_specific, uint64_t deadline_ns) const {
   const MemoryFile in, out, log;
   if (in.fd() < 0 || out.fd() < 0 || log.fd() < 0 || !in.write(text)) return Status(Code::Resource, "no memory for what {} reads", path_);
   // Descriptors of the child: 3 is the text, 4 the cubin.
@@ -134,7 +134,7 @@ Result<Assembled> Ptxas::assemble(std::string_view text, uint32_t architecture, 
   const int high_in = ::fcntl(in.fd(), F_DUPFD_CLOEXEC, 10), high_out = ::fcntl(out.fd(), F_DUPFD_CLOEXEC, 10);
   ::posix_spawn_file_actions_adddup2(&actions, high_in, 3);
   ::posix_spawn_file_actions_adddup2(&actions, high_out, 4);
-  const std::string arch = compose("-arch=sm_{}", architecture);
+  const std::string arch = compose("-arch=sm_{}{}", architecture, is_specific ? "a" : "");
   const char* const arguments[] = {"ptxas", "-v", arch.c_str(), "/proc/self/fd/3", "-o", "/proc/self/fd/4", nullptr};
   pid_t child = 0;
   const int error = ::posix_spawn(&child, path_.c_str(), &actions, nullptr, const_cast<char* const*>(arguments), environ);

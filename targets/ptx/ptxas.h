@@ -25,9 +25,9 @@ class Ptxas {
   static Result<Ptxas> find(std::string_view folders);
 
   const std::string& path() const { return path_; }
-  // NotFound if it does not know the architecture or does not take this version of PTX for it, Resource if it does not end within the
+  // `is_specific`: text for this architecture alone, sm_90a. NotFound if it does not know the architecture or does not take this version of PTX for it, Resource if it does not end within the
   // deadline, else what it said.
-  Result<Assembled> assemble(std::string_view text, uint32_t architecture, uint64_t deadline_ns) const;
+  Result<Assembled> assemble(std::string_view text, uint32_t architecture, bool is_specific, uint64_t deadline_ns) const;
 
  private:
   explicit Ptxas(std::string path) : path_(std::move(path)) {}

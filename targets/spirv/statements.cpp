@@ -54,6 +54,7 @@ void KernelBuilder::statement(const Stmt& s) {
     case StmtKind::Peer: return fail("a cluster of blocks, which this target does not have");
     case StmtKind::LoadMatrices: return fail("loads of matrices, which this target does not have");
     case StmtKind::Tiles:
+    case StmtKind::GroupMma:
     case StmtKind::Mma: return fail("a product of tiles, which this target does not have");
     case StmtKind::Copy:
     case StmtKind::CloseCopies:

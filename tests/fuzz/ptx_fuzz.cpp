@@ -18,8 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const Entry& e : image->entries) {
     if (e.code.empty() || e.code.back().has_guard || e.shared_bytes > kMaxSharedBytes || e.params.size() > kMaxParams) std::abort();
     for (const Instruction& i : e.code) {
-      if (!i.op || i.num_operands > i.operands.size() || (i.has_guard && i.guard >= e.num_registers)) std::abort();
-      for (unsigned k = 0; k < i.num_operands; ++k) {
+      if (!i.op || i.operands.size() > kMaxOperands || (i.has_guard && i.guard >= e.num_registers)) std::abort();
+      for (size_t k = 0; k < i.operands.size(); ++k) {
         const Operand& o = i.operands[k];
         if ((o.kind == Operand::Kind::Register && o.number >= e.num_registers) || (o.kind == Operand::Kind::Param && o.number >= e.params.size()) ||
             (o.kind == Operand::Kind::Label && o.number >= e.code.size()))

@@ -52,7 +52,7 @@ class Interpreter {
   std::vector<Node> nodes(const std::vector<StmtPtr>& stmts) {
     std::vector<Node> all;
     for (const StmtPtr& s : stmts) {
-      Node n{s.get(), s->var ? values_.var(s->var) : 0, {}, {}, s->kind == StmtKind::Barrier || s->kind == StmtKind::ClusterBarrier || s->kind == StmtKind::FoldLanes || s->kind == StmtKind::Mma || s->kind == StmtKind::LoadMatrices, {}, {}};
+      Node n{s.get(), s->var ? values_.var(s->var) : 0, {}, {}, s->kind == StmtKind::Barrier || s->kind == StmtKind::ClusterBarrier || s->kind == StmtKind::FoldLanes || s->kind == StmtKind::Mma || s->kind == StmtKind::LoadMatrices || s->kind == StmtKind::GroupMma, {}, {}};
       switch (s->kind) {
         case StmtKind::For: n.tape = values_.tape({s->begin, s->end}); break;
         case StmtKind::While: n.tape = values_.tape({s->bound}), n.again = values_.tape({s->cond}); break;
@@ -60,6 +60,7 @@ class Interpreter {
         case StmtKind::Store: n.tape = values_.tape({s->index[0], s->value, s->cond}); break;
         case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: case StmtKind::FoldLanes: n.tape = values_.tape({s->value}); break;
         case StmtKind::Mma: n.tape = values_.tape({s->value, s->index[0], s->index[1]}); break;
+        case StmtKind::GroupMma: n.tape = tape_of_group(*s); break;
         case StmtKind::Tiles: n.tape = tape_of_tiles(*s); break;
         case StmtKind::Copy: n.tape = values_.tape({s->index[0], s->value->args[0], s->cond}); break;
         case StmtKind::LoadMatrices: n.tape = values_.tape({s->value}); break;
@@ -72,6 +73,13 @@ class Interpreter {
       all.push_back(std::move(n));
     }
     return all;
+  }
+
+  // Places of both factors, then the sums.
+  Tape tape_of_group(const Stmt& s) {
+    std::vector<const Expr*> roots = s.index;
+    roots.insert(roots.end(), s.sums.begin(), s.sums.end());
+    return values_.tape(roots);
   }
 
   // Addresses: of the first codes and their stride; of a tile in memory.
@@ -194,6 +202,79 @@ class Interpreter {
     });
   }
 
+  // Cell `cell` of a row of a factor in memory (loop.h has the places), as the numbers that it holds.
+  std::vector<double> numbers_of_cell(const Stmt& s, bool of_b, int64_t first, int64_t row, int64_t cell) {
+    const DType t = of_b && s.b_factors != DType::None ? s.b_factors : s.factors;
+    const bool of_codes = s.b_factors != DType::None;
+    const auto bits_at = [&](int64_t at) {
+      Scalar bits{};
+      (void)memory_.load(s.array, kGroupCells * first + at, bits, failure_);  // a failure stops the run
+      return static_cast<uint32_t>(bits.i);
+    };
+    const auto half = [&](uint32_t bits, int64_t which) {
+      const auto h = static_cast<uint16_t>(bits >> (which % 2 * 16));
+      return t == DType::F16 ? ir::f16_value(h) : ir::bf16_value(h);
+    };
+    if (of_b ? s.b_transposed : s.transposed) {
+      const auto at = [&](int64_t step) {
+        const int64_t chunk = row / 8, place = chunk / 8 * kGroupCells + 8 * step + (chunk % 8 ^ step % 8);
+        return half(bits_at(4 * place + row % 8 / 2), row);
+      };
+      return {at(2 * cell), at(2 * cell + 1)};
+    }
+    const uint32_t bits = bits_at(4 * (4 * row + (cell / 4 ^ row / 2 % 4)) + cell % 4);
+    if (!of_codes) return {half(bits, 0), half(bits, 1)};
+    std::vector<double> codes;
+    for (int k = 0; k < 4; ++k) codes.push_back(t == DType::U8 ? static_cast<double>(bits >> 8 * k & 255) : static_cast<double>(static_cast<int8_t>(bits >> 8 * k)));
+    return codes;
+  }
+
+  // Rows of a factor of this lane's group. A second lane reads them as well: a lane that writes there without a barrier meets another one than itself.
+  std::vector<std::vector<double>> rows_of_group(const Node& n, bool of_b, int64_t rows) {
+    std::vector<std::vector<double>> all(static_cast<size_t>(rows));
+    const int64_t first = integer(n.tape, of_b ? 1 : 0);
+    for (int64_t r = 0; r < rows && !stopped(); ++r)
+      for (int64_t c = 0; c < 16; ++c)
+        for (const double v : numbers_of_cell(*n.s, of_b, first, r, c)) all[static_cast<size_t>(r)].push_back(v);
+    return all;
+  }
+
+  // Steps of 8 cells one after the other, each a sum that is rounded once.
+  void multiply_group(const Node& n) {
+    const Stmt& s = *n.s;
+    const bool of_codes = s.b_factors != DType::None;
+    if (lane_variables_.size() % kGroupLanes != 0) return failure_.fail("a product of a group of other lanes than 128");
+    std::vector<std::vector<double>> a, b;
+    std::array<int64_t, 2> places{};
+    each_lane([&] {
+      run(n.tape);
+      if (stopped()) return;
+      const int64_t lane = memory_.lane() % kGroupLanes;
+      const std::array<int64_t, 2> mine{integer(n.tape, 0), integer(n.tape, 1)};
+      if (lane == 0) places = mine;
+      if (mine != places) return failure_.fail("lanes of a group whose factors lie at different places");
+      if (lane < 2) a = rows_of_group(n, false, kGroupRows), b = rows_of_group(n, true, std::ssize(s.sums) * 8);
+      if (stopped()) return;
+      std::vector<std::array<Scalar, 4>> results;
+      for (size_t j = 0; j < s.sums.size(); ++j) {
+        const auto old = values_.root(n.tape, 2 + j);
+        for (size_t k = 0; k < 4; ++k) {
+          const auto row = static_cast<size_t>(lane / 32 * 16 + lane % 32 / 4) + k / 2 * 8, column = 8 * j + 2 * static_cast<size_t>(lane % 4) + k % 2;
+          const size_t depth = a[row].size();
+          double sum = of_codes ? static_cast<double>(old[k].i) : old[k].f;
+          for (size_t d = 0; d < depth; ++d) {
+            sum += a[row][d] * b[column][d];
+            if (!of_codes && (d + 1) % (depth / 2) == 0) sum = static_cast<float>(sum);
+          }
+          auto& result = (k == 0 ? results.emplace_back() : results.back())[k];
+          if (of_codes) result.i = static_cast<int32_t>(static_cast<int64_t>(sum));  // it wraps
+          else result.f = sum;
+        }
+      }
+      for (size_t j = 0; j < s.sums.size(); ++j) values_.bind(values_.var(s.sums[j]), results[j]);
+    });
+  }
+
   // Rows that 32 lanes side by side name, and what each of them has of these (loop.h has the places).
   void load_matrices(const Node& n) {
     struct Matrices {
@@ -240,6 +321,7 @@ class Interpreter {
       case StmtKind::FoldLanes: return fold(n);
       case StmtKind::Mma: return multiply(n);
       case StmtKind::LoadMatrices: return load_matrices(n);
+      case StmtKind::GroupMma: return multiply_group(n);
       case StmtKind::If: return together(agreed(n.tape) ? n.body : n.orelse);
       case StmtKind::For: {
         const int64_t begin = agreed(n.tape, 0), end = agreed(n.tape, 1);
@@ -346,7 +428,7 @@ class Interpreter {
       case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: return values_.bind(n.var, values_.root(n.tape, 0));
       case StmtKind::Store: return store(n);
       case StmtKind::Tiles: return tiles(n);
-      case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::FoldLanes: case StmtKind::Mma: case StmtKind::LoadMatrices: return failure_.fail("a barrier outside of lanes");
+      case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::FoldLanes: case StmtKind::Mma: case StmtKind::LoadMatrices: case StmtKind::GroupMma: return failure_.fail("a barrier outside of lanes");
       case StmtKind::Peer: return peer(n);
       case StmtKind::Copy: return memory_.begin_copy(*n.s, integer(n.tape, 0), integer(n.tape, 1), !n.s->cond || integer(n.tape, 2), failure_);
       case StmtKind::CloseCopies: return memory_.close_copies();

@@ -268,6 +268,25 @@ class Parser {
     }
   }
 
+  void group_mma(Stmt& s) {
+    s.kind = StmtKind::GroupMma;
+    s.array = index_number();
+    s.factors = dtype(token_);
+    next();
+    if (s.factors == DType::I8 || s.factors == DType::U8) {
+      s.b_factors = dtype(token_);
+      next();
+    }
+    s.transposed = accept("transposed");
+    s.index.push_back(expr());
+    s.b_transposed = accept("transposed");
+    s.index.push_back(expr());
+    expect("to");
+    expect("[");
+    while (!failed() && !accept("]")) s.sums.push_back(var({}));
+    if (s.sums.empty()) fail("a product without sums");
+  }
+
   StmtPtr stmt(size_t depth) {
     auto s = std::make_unique<Stmt>();
     labels_.clear();
@@ -325,6 +344,9 @@ class Parser {
       }
       s->value = expr();
       s->index = {expr(), expr()};
+    } else if (accept("group")) {
+      expect("mma");
+      group_mma(*s);
     } else if (accept("tiles")) {
       tiles(*s);
     } else if (accept("store")) {

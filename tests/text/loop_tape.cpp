@@ -96,7 +96,7 @@ void Evaluator::add(Tape& t, const Expr* root) {
   }
 }
 
-Tape Evaluator::tape(std::initializer_list<const Expr*> roots) {
+Tape Evaluator::tape(const std::vector<const Expr*>& roots) {
   Tape t;
   ++tapes_;
   for (const Expr* root : roots)

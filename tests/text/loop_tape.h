@@ -39,7 +39,7 @@ class Evaluator {
   explicit Evaluator(const Run& run) : run_(run) {}
 
   // Before anything is run.
-  Tape tape(std::initializer_list<const ir::Expr*> roots);
+  Tape tape(const std::vector<const ir::Expr*>& roots);
   Slot var(const ir::Expr* v) { return place(v).slot; }
   Variables variables() const { return {std::vector<ir::Scalar>(variables_), std::vector<char>(variables_)}; }
 

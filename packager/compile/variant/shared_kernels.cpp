@@ -24,7 +24,7 @@ constexpr size_t kMostOfMap = 12, kMostOfSum = 1;  // integers that a kernel is 
 
 bool accumulates(const std::vector<StmtPtr>& block) {
   return std::any_of(block.begin(), block.end(), [](const StmtPtr& s) {
-    return s->kind == StmtKind::Assign || s->kind == StmtKind::While || accumulates(s->body) || accumulates(s->orelse);
+    return s->kind == StmtKind::Assign || s->kind == StmtKind::GroupMma || s->kind == StmtKind::While || accumulates(s->body) || accumulates(s->orelse);
   });
 }
 
@@ -60,6 +60,7 @@ template <class Visit>
 void each_expression(Stmt& s, const Visit& visit) {
   for (const Expr** e : {&s.var, &s.begin, &s.end, &s.cond, &s.bound, &s.value}) visit(*e);
   for (const Expr*& e : s.index) visit(e);
+  for (const Expr*& e : s.sums) visit(e);
 }
 
 // A text that kernels share if they are equal up to open integers, and those.

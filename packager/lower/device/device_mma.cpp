@@ -1,4 +1,5 @@
-// A tile of a product on tensor cores (loop::StmtKind::Mma): 4 or 8 warps, two of them along the rows, each with its part of the sums.
+// A tile of a product on tensor cores (loop::StmtKind::Mma): 4 or 8 warps, two of them along the rows, each with its part of the sums. Or four warps multiply 64 rows by
+// all columns together, of factors where they lie in shared memory (GroupMma): "wgmma." instructions, of 16 bits and codes; groups stand one below the other.
 //
 //   for the points of the outer folded dims
 //     each lane brings some chunks of rows and columns to shared memory, which has room for a few pieces
@@ -40,7 +41,8 @@ using ir::Op;
 
 namespace {
 
-constexpr int64_t kWarpRows = 2;                     // warps along the rows of a block
+constexpr int64_t kGroupChunks = loop::kGroupCells / kCellsOfChunk;  // factors of groups of warps begin at multiples of so many
+constexpr double kLeastGroupSide = loop::kGroupRows;  // of rows and columns
 constexpr int64_t kPadOfSums = 8;                    // behind each row of sums in memory: four rows meet in no bank
 constexpr uint32_t kFirstBits = 0x80808080;    // of four codes
 constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32, kLeastShortSide = 16;  // a tile half of which is empty is worth it where an instruction does 8 or 16 times as much as lanes
@@ -158,9 +160,9 @@ namespace {
 class ProductMma final : public MmaStage {
  public:
   ProductMma(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how)
-      : MmaStage(job, nest, k, p, how, factors_of(p)), lanes_(how.block) {
-    init(rows_, p_.rows, how_.tile.rows, how_.tile.rows / kWarpRows, 0);
-    init(columns_, p_.columns, how_.tile.columns, how_.tile.columns / (lanes_ / kWarpLanes / kWarpRows), how_.tile.rows * kRowChunks);
+      : MmaStage(job, nest, k, p, how, factors_of(p)), lanes_(how.block), is_group_(schedule::is_group_mma(how)), warp_rows_(is_group_ ? lanes_ / kWarpLanes : 2) {
+    init(rows_, p_.rows, how_.tile.rows, how_.tile.rows / warp_rows_, 0);
+    init(columns_, p_.columns, how_.tile.columns, how_.tile.columns / (lanes_ / kWarpLanes / warp_rows_), how_.tile.rows * kRowChunks);
     rows_.is_short = is_short(p.rows.factor), columns_.is_short = is_short(p.columns.factor);
     for (Part* part : {&columns_, &rows_}) {
       grid.push_back(ctx_.ceildiv(part->side->points, ctx_.integer(part->size)));
@@ -169,7 +171,7 @@ class ProductMma final : public MmaStage {
     if (p_.cluster) grid.push_back(p_.cluster->extent);
     stages_ = how_.tile.stages;
     piece_ = (rows_.size + columns_.size) * kRowChunks;
-    const int64_t sums = kWarpRows * kMmaRows * width_of_sums();
+    const int64_t sums = warp_rows_ * kMmaRows * width_of_sums();
     memory_ = k_.shared("tile", DType::U32, std::max(stages_ * piece_ * kCellsOfChunk, sums));
   }
 
@@ -210,10 +212,11 @@ class ProductMma final : public MmaStage {
     columns_.first = k_.b.let(ctx_.mul(at[p_.batch.size()], number(columns_.size)));
     rows_.first = k_.b.let(ctx_.mul(at[p_.batch.size() + 1], number(rows_.size)));
     const Expr* warp = k_.b.let(ctx_.floordiv(lane, number(kWarpLanes)));
-    warp_row_ = k_.b.let(ctx_.floormod(warp, number(kWarpRows))), warp_column_ = k_.b.let(ctx_.floordiv(warp, number(kWarpRows)));
+    warp_row_ = k_.b.let(ctx_.floormod(warp, number(warp_rows_))), warp_column_ = is_group_ ? number(0) : k_.b.let(ctx_.floordiv(warp, number(warp_rows_)));
     group_ = k_.b.let(ctx_.floordiv(ctx_.floormod(lane, number(kWarpLanes)), number(kRowChunks))), in_group_ = k_.b.let(ctx_.floormod(lane, number(kRowChunks)));
     for (Part* part : {&rows_, &columns_}) {
       share_bringing(*part, lane);
+      if (is_group_) continue;
       part->places[0] = place_named(*part, lane, 0);
       if (part == &rows_) part->places[1] = place_named(*part, lane, 1);
     }
@@ -262,11 +265,12 @@ class ProductMma final : public MmaStage {
     bind_points(part, ctx_.mul(chunk, number(points_of_chunk())), static_cast<int64_t>(part.brought.size()), points_of_chunk());
   }
 
-  // Where a chunk of a step lies, in chunks. With fewer than eight of them two steps share what all banks have at once.
+  // Where a chunk of a step lies, in chunks: eights of them one behind the other, each of all steps. With fewer than eight two steps share what all banks have at once.
   const Expr* step_place(const Part& part, const Expr* step, const Expr* chunk) {
     const int64_t chunks = part.size / points_of_chunk();
-    const Expr* turned = chunks < kEight ? ctx_.floormod(ctx_.floordiv(step, number(2)), number(kRowChunks)) : ctx_.floormod(step, number(kEight));
-    return ctx_.add(ctx_.mul(step, number(chunks)), ctx_.binary(Op::BitXor, chunk, turned));
+    if (chunks < kEight) return ctx_.add(ctx_.mul(step, number(chunks)), ctx_.binary(Op::BitXor, chunk, ctx_.floormod(ctx_.floordiv(step, number(2)), number(kRowChunks))));
+    const Expr* in_eight = ctx_.binary(Op::BitXor, ctx_.floormod(chunk, number(kEight)), ctx_.floormod(step, number(kEight)));
+    return ctx_.add(ctx_.mul(ctx_.floordiv(chunk, number(kEight)), number(kEight * how_.tile.depth)), ctx_.add(ctx_.mul(step, number(kEight)), in_eight));
   }
 
   // The row that this lane names to LoadMatrices, in chunks: row i of matrix j. Of rows of a product these are rows 0 to 7 and 8 to 15 of the first chunk of a step, then of the second one; of columns all chunks of a piece.
@@ -347,7 +351,8 @@ class ProductMma final : public MmaStage {
         size_t k = 0;
         each_loaded([&](const Part& part, const Brought& one) { k_.b.assign(cells[k++], bring(part, one, next)); });
       });
-    multiply(k_.b.let(ctx_.mul(stage, number(piece_))));
+    if (is_group_) multiply_in_groups(stage);
+    else multiply(k_.b.let(ctx_.mul(stage, number(piece_))));
     if (!cells.empty()) store(cells, k_.b.let(ctx_.select(ctx_.binary(Op::Lt, stage, number(last)), ctx_.add(stage, number(1)), number(0))));  // behind the last piece: something, which is not read
   }
 
@@ -524,6 +529,16 @@ class ProductMma final : public MmaStage {
     }
   }
 
+  // The same by four warps together, which read both factors where they lie.
+  void multiply_in_groups(const Expr* stage) {
+    const Expr* buffer = ctx_.mul(stage, number(piece_ / kGroupChunks));
+    const Expr* group = ctx_.floordiv(warp_row_, number(loop::kGroupRows / kMmaRows));
+    const auto factor = [&](const Part& part, const Expr* place) {
+      return loop::Builder::GroupFactor{k_.b.let(ctx_.add(ctx_.add(buffer, number(part.begin / kGroupChunks)), place)), part.by_points, of_codes() ? part.codes.type : factors_};
+    };
+    k_.b.group_mma(sums_, memory_, factor(rows_, ctx_.mul(group, number(loop::kGroupRows * kRowChunks / kGroupChunks))), factor(columns_, number(0)));
+  }
+
   // Rows 16m .. 16m + 15 of each warp: sums go to memory, and neighbouring lanes finish neighbouring columns. Blocks of a cluster finish some rows each.
   void finish_rows(int64_t m, const Expr* lane) {
     const int64_t width = width_of_sums(), num_columns = tiles(columns_, kMmaColumns);
@@ -551,7 +566,7 @@ class ProductMma final : public MmaStage {
   int64_t rows_at_once() const { return lanes_ / columns_.size; }
 
   void finish_all(int64_t m, const Expr* lane_row, const Expr* column) {
-    k_.b.with_for(number(0), number(kWarpRows * kMmaRows), rows_at_once(), [&](const Expr* first) {
+    k_.b.with_for(number(0), number(warp_rows_ * kMmaRows), rows_at_once(), [&](const Expr* first) {
       const Expr* stored = k_.b.let(ctx_.add(first, lane_row));
       at_stored(m, stored, [&] { finish(sum_of_blocks(memory_, DType::U32, ctx_.add(ctx_.mul(stored, number(width_of_sums())), column))); });
     });
@@ -559,7 +574,7 @@ class ProductMma final : public MmaStage {
 
   // Every so-manieth of the rows is this block's. All that others have of them is loaded first: it comes from far.
   void finish_in_turns(int64_t m, const Expr* lane_row, const Expr* column) {
-    const int64_t rows = kWarpRows * kMmaRows, turn = rows_at_once() * blocks_;
+    const int64_t rows = warp_rows_ * kMmaRows, turn = rows_at_once() * blocks_;
     const Expr* mine = k_.b.let(ctx_.add(ctx_.mul(block_, number(rows_at_once())), lane_row));
     std::vector<std::pair<const Expr*, const Expr*>> sums;  // of a row in memory
     for (int64_t first = 0; first < rows; first += turn) {
@@ -585,6 +600,8 @@ class ProductMma final : public MmaStage {
   }
 
   const int64_t lanes_;           // of the block
+  const bool is_group_;           // four warps multiply together
+  const int64_t warp_rows_;       // warps along the rows of the block
   Part rows_, columns_;
   int64_t piece_ = 0, stages_ = 0;  // chunks of a piece; pieces that memory has room for
   uint32_t memory_ = 0;
@@ -722,7 +739,8 @@ std::string mma_instruction(const Job& job, const DeviceProduct& p, const Produc
   const DType factors = factors_of(p);
   const double side = factors == DType::F32 ? kLeastMmaSide : kLeastShortSide;
   if (size.rows < side || size.columns < side || size.depth < kLeastMmaDepth) return {};
-  return "mma." + std::string(name_of(factors));
+  const bool is_group = job.target.has_group_mma && factors != DType::F32 && size.rows >= kLeastGroupSide && size.columns >= kLeastGroupSide;
+  return (is_group ? "wgmma." : "mma.") + std::string(name_of(factors));
 }
 
 std::vector<schedule::Schedule> mma_schedules(const Job& job, const DeviceProduct& p, const ProductSize& size, schedule::Schedule base, const std::string& instruction) {
@@ -730,13 +748,16 @@ std::vector<schedule::Schedule> mma_schedules(const Job& job, const DeviceProduc
   const int64_t depth = kCellsOfChunk * kRowChunks * cell_values(factors_of(p));
   const double last = estimate(p.depth.back()->extent), all = estimate(p.depth_points);
   const bool flat = p.depth.size() > 1 && whole_pieces(last, depth) > kMostMmaWaste * last && whole_pieces(all, depth) * last < whole_pieces(last, depth) * all;
-  const unsigned stages = copies_any(job, p, flat) ? kStagesOfCopies : 2;
+  // Sums of groups of warps take more memory on their way out than pieces do.
+  const bool is_group = schedule::is_group_mma(base);
+  const unsigned stages = copies_any(job, p, flat) ? kStagesOfCopies + is_group : 2;
   std::vector<std::pair<double, schedule::Schedule>> costs;
   for (const int64_t rows : {128, 64, 32})
-    for (const int64_t columns : {128, 64, 32}) {
+    for (const int64_t columns : {256, 128, 64, 32}) {
+      if (is_group ? rows < loop::kGroupRows || columns < loop::kGroupRows || columns > 2 * rows : columns > 128) continue;
       schedule::Schedule s = base;
       s.tile = {rows, columns, depth, 1, flat, stages};
-      s.block = rows == 128 && columns == 128 ? 256 : 128;
+      s.block = static_cast<unsigned>(is_group ? 2 * rows : rows == 128 && columns == 128 ? 256 : 128);
       costs.emplace_back(mma_cost(job.device(), size, rows, columns), s);
     }
   std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

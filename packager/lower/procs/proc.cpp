@@ -361,6 +361,7 @@ class ProcLowering {
       case StmtKind::ClusterBarrier:
       case StmtKind::Peer:
       case StmtKind::LoadMatrices:
+      case StmtKind::GroupMma:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:

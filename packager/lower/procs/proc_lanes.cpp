@@ -129,6 +129,7 @@ void LaneLoop::stmt(const Stmt& s) {
     case StmtKind::ClusterBarrier:
     case StmtKind::Peer:
     case StmtKind::LoadMatrices:
+    case StmtKind::GroupMma:
     case StmtKind::FoldLanes:
     case StmtKind::Mma:
     case StmtKind::Tiles:

@@ -466,6 +466,7 @@ struct ProcRun {
       case StmtKind::ClusterBarrier:
       case StmtKind::Peer:
       case StmtKind::LoadMatrices:
+      case StmtKind::GroupMma:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:

@@ -107,6 +107,7 @@ class Analysis {
       case StmtKind::ClusterBarrier:
       case StmtKind::Peer:
       case StmtKind::LoadMatrices:
+      case StmtKind::GroupMma:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:

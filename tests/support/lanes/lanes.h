@@ -215,9 +215,21 @@ class Block {
           if (races(shared_shadow_[copy.to + k], true, number_, toucher(lane), true))
             return fail(lane, "a copy to shared memory at " + std::to_string(copy.to % launch_.shared_bytes) + " races with another lane"), false;
         std::memcpy(shared_.data() + copy.to, copy.bytes.data(), copy.bytes.size());
+        note_store(lane);
       }
     return true;
   }
+  // Shared memory as a unit reads it that goes on beside the lanes: what these stored is there for it once each of them has said so. Null, and the run fails, if the
+  // access is wrong or a lane of the block has not.
+  const std::byte* read_beside(uint32_t lane, uint64_t address, uint64_t size) {
+    const auto begin = unfenced_.begin() + block_of(lane) * launch_.lanes, found = std::find(begin, begin + launch_.lanes, 1);
+    if (found != begin + launch_.lanes) return fail(lane, "reads beside the lanes what lane " + std::to_string(found - begin) + " stored without a fence"), nullptr;
+    const std::byte* at = access(lane, Space::Shared, address, size, false, true);
+    if (at && launch_.counts) asked_.pop_back();
+    return at;
+  }
+  void note_store(uint32_t lane) { unfenced_[lane] = 1; }
+  void fence(uint32_t lane) { unfenced_[lane] = 0; }
   // Compares and exchanges; such accesses race with nothing.
   bool exchange(uint32_t lane, Space space, uint64_t address, unsigned size, uint64_t expected, uint64_t value, uint64_t& old) {
     old = 0;
@@ -286,6 +298,7 @@ class Block {
     std::fill(epochs_.begin(), epochs_.end(), 0);
     std::fill(pc_.begin(), pc_.end(), 0);
     has_arrived_.assign(num_lanes_, 0);
+    unfenced_.assign(num_lanes_, 0);
     std::fill(state_.begin(), state_.end(), State::Running);
     std::fill(shared_.begin(), shared_.end(), kPoison);
     copies_.assign(num_lanes_, {});
@@ -375,7 +388,7 @@ class Block {
   uint32_t first_, num_lanes_;
   std::vector<uint32_t> pc_, together_;
   std::vector<State> state_;
-  std::vector<uint8_t> has_arrived_;
+  std::vector<uint8_t> has_arrived_, unfenced_;  // unfenced: has stored to shared memory since its last fence
   std::vector<std::byte> shared_;
   std::vector<Shadow> shared_shadow_;
   std::vector<uint32_t> epochs_;

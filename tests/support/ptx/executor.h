@@ -15,6 +15,7 @@
 #include "tests/support/lanes/lanes.h"
 #include "tests/support/ptx/mma.h"
 #include "tests/support/ptx/values.h"
+#include "tests/support/ptx/wgmma.h"
 
 namespace mlc::testing::ptx {
 
@@ -31,7 +32,7 @@ class Executor final : public lanes::Program {
   void step(lanes::Block& block, uint32_t pc, std::span<const uint32_t> lanes) override {
     const Step& s = code_[pc];
     if (s.is_shuffle) return shuffle(block, s, pc, lanes);
-    if (s.is_mma || s.is_matrices) return of_warps(block, s, pc, lanes);
+    if (s.is_mma || s.is_matrices || s.is_group) return of_warps(block, s, pc, lanes);
     for (const uint32_t lane : lanes) {
       if (block.failed()) return;
       const std::span<uint64_t> regs = block.registers(lane);
@@ -59,14 +60,14 @@ class Executor final : public lanes::Program {
     ValueType type, first_type;
     std::string_view how;  // a modifier: "lt", "rzi"
     unsigned vector = 1;   // ld, st
-    bool is_mma = false, is_shuffle = false, is_matrices = false;  // lanes of a warp do it together
+    bool is_mma = false, is_shuffle = false, is_matrices = false, is_group = false;  // lanes of a warp do it together
   };
 
   static unsigned bits_of_class(targets::ptx::RegClass c) {
     using enum targets::ptx::RegClass;
     return c == Pred ? 1 : c == B16 ? 16 : c == B32 || c == F32 ? 32 : 64;
   }
-  static bool is_braced(const targets::ptx::Instruction& i) { return i.op->parts[0] == "mov" && i.num_operands == 3; }
+  static bool is_braced(const targets::ptx::Instruction& i) { return i.op->parts[0] == "mov" && i.operands.size() == 3; }
 
   uint64_t value(const At& at, const Operand& o) const {
     using Kind = Operand::Kind;
@@ -87,7 +88,7 @@ class Executor final : public lanes::Program {
   void compute(const At& at) {
     const targets::ptx::Instruction& i = *at.s.in;
     uint64_t in[5] = {}, out = 0;
-    for (unsigned k = 1; k < i.num_operands; ++k) in[k - 1] = value(at, i.operands[k]);
+    for (size_t k = 1; k < i.operands.size(); ++k) in[k - 1] = value(at, i.operands[k]);
     if (!at.s.compute(at.s, in, out)) return at.block.fail(at.lane, i.op->name + " of what it is not defined for");
     set(at, i.operands[0], out);
     at.block.go_to(at.lane, at.pc + 1);
@@ -126,7 +127,31 @@ class Executor final : public lanes::Program {
     }
   }
   void branch(const At& at) { at.block.go_to(at.lane, at.s.in->operands[0].number); }
-  void finish(const At& at) { at.block.finish(at.lane); }
+  void finish(const At& at) {
+    if (products(at.lane).any()) return at.block.fail(at.lane, "ends before its products");
+    at.block.finish(at.lane);
+  }
+  // Products of groups of warps.
+  GroupProducts& products(uint32_t lane) {
+    if (products_.size() <= lane) products_.resize(lane + 1);
+    return products_[lane];
+  }
+  void fence_products(const At& at) {
+    products(at.lane).fence();
+    at.block.go_to(at.lane, at.pc + 1);
+  }
+  void commit_products(const At& at) {
+    products(at.lane).commit();
+    at.block.go_to(at.lane, at.pc + 1);
+  }
+  void wait_products(const At& at) {
+    products(at.lane).wait(uint64_t(at.s.in->operands[0].value), at.regs);
+    at.block.go_to(at.lane, at.pc + 1);
+  }
+  void fence_memory(const At& at) {
+    at.block.fence(at.lane);
+    at.block.go_to(at.lane, at.pc + 1);
+  }
   void barrier(const At& at) { at.block.wait(at.lane, at.pc + 1); }
   void arrive(const At& at) { at.block.arrive(at.lane, at.pc + 1); }
   void wait_for_cluster(const At& at) { at.block.wait_for_cluster(at.lane, at.pc + 1); }
@@ -137,15 +162,17 @@ class Executor final : public lanes::Program {
     at.block.go_to(at.lane, at.pc + 1);
   }
 
-  // Lanes of a warp wait until all of them are there.
+  // Lanes of a warp, or of four, wait until all of them are there.
   void of_warps(lanes::Block& block, const Step& s, uint32_t pc, std::span<const uint32_t> lanes) {
-    if (block.launch().lanes % 32 != 0) return block.fail(lanes[0], s.in->op->name + " by a warp of fewer lanes than 32");
+    const uint32_t width = s.is_group ? 128 : 32;
+    if (block.launch().lanes % width != 0) return block.fail(lanes[0], s.in->op->name + " by fewer lanes than " + std::to_string(width));
     for (const uint32_t lane : lanes) {
       block.hold(lane);
-      const uint32_t first = lane / 32 * 32;
+      const uint32_t first = lane / width * width;
       bool all = true;
-      for (uint32_t k = 0; k < 32; ++k) all = all && block.is_held(first + k, pc);
-      if (all) s.is_mma ? multiply(block, s, pc, first) : load_matrices(block, s, pc, first);
+      for (uint32_t k = 0; k < width; ++k) all = all && block.is_held(first + k, pc);
+      if (all && s.is_group) multiply_group(block, s, pc, first);
+      else if (all) s.is_mma ? multiply(block, s, pc, first) : load_matrices(block, s, pc, first);
     }
   }
   // Lane 8m + i has the address of row i of matrix m, of eight elements of 16 bits; lane l gets of each matrix the elements 2(l%4) and 2(l%4) + 1 of row l/4, or of the column of that number.
@@ -200,6 +227,38 @@ class Executor final : public lanes::Program {
     }
   }
 
+  // Sums of warp w of the four are of rows 16w .. 16w + 15: lane l has columns 8j + 2(l%4) and the next of rows l/4 and l/4 + 8.
+  void multiply_group(lanes::Block& block, const Step& s, uint32_t pc, uint32_t first) {
+    const auto& operands = s.in->operands;
+    const auto& parts = s.in->op->parts;
+    const bool of_codes = parts[5] == "s32";
+    const size_t columns = std::stoul(std::string(parts[4].substr(4))), count = columns / 2;
+    const auto at = [&](uint32_t lane) { return At{block, block.registers(lane), s, lane, pc}; };
+    std::array<std::vector<std::vector<double>>, 2> factors;
+    for (size_t f = 0; f < 2; ++f) {
+      const uint64_t bits = at(first).regs[operands[count + f].number];
+      for (uint32_t k = 0; k < 128; ++k)
+        if (at(first + k).regs[operands[count + f].number] != bits || at(first + k).regs[operands[count + 2].number] != 1) return block.fail(first + k, "lanes of a group with other factors, or sums that do not count");
+      auto read = group_factor(block, first, bits, parts[6 + f], f == 0 ? 64 : columns, !of_codes && operands[count + 5 + f].value == 1);
+      if (!read) return;
+      factors[f] = std::move(*read);
+    }
+    std::vector<uint32_t> registers;
+    for (size_t k = 0; k < count; ++k) registers.push_back(operands[k].number);
+    for (uint32_t k = 0; k < 128; ++k) {
+      auto sums = products(first + k).begin(registers, block.registers(first + k));
+      if (!sums) return block.fail(first + k, "products in registers without a fence, or some of those of others");
+      for (size_t r = 0; r < count; ++r) {
+        const auto &row = factors[0][k / 32 * 16 + k % 32 / 4 + r / 2 % 2 * 8], &column = factors[1][r / 4 * 8 + k % 4 * 2 + r % 2];
+        double sum = of_codes ? double(int32_t((*sums)[r])) : as_f32((*sums)[r]);
+        for (size_t d = 0; d < row.size(); ++d) sum += row[d] * column[d];
+        (*sums)[r] = of_codes ? uint32_t(int64_t(sum)) : bits_of(float(sum));
+      }
+      products(first + k).set(registers, std::move(*sums), block.registers(first + k));
+      block.resume(first + k, pc + 1);
+    }
+  }
+
   void load_param(const At& at) {
     const Operand& from = at.s.in->operands[1];
     if (from.value != 0 || at.s.type.bits != 8 * entry_.params[from.number].bytes) return at.block.fail(at.lane, "load of a part of a parameter");
@@ -231,6 +290,7 @@ class Executor final : public lanes::Program {
     const unsigned bytes = at.s.type.bits / 8;
     std::byte* to = at.block.access(at.lane, space_of(at), address(at, i.operands[0]), bytes * at.s.vector, true, true);
     if (!to) return;
+    if (space_of(at) == lanes::Space::Shared) at.block.note_store(at.lane);
     for (unsigned k = 0; k < at.s.vector; ++k) {
       const uint64_t v = value(at, i.operands[1 + k]);
       std::memcpy(to + k * bytes, &v, bytes);
@@ -240,7 +300,7 @@ class Executor final : public lanes::Program {
   void copy(const At& at) {
     const targets::ptx::Instruction& i = *at.s.in;
     const auto size = uint64_t(i.operands[2].value);
-    const bool counted = i.num_operands == 4;
+    const bool counted = i.operands.size() == 4;
     const uint64_t given = !counted ? size : i.operands[3].kind == Operand::Kind::Number ? uint64_t(i.operands[3].value) : low_bits(at.regs[i.operands[3].number], 32);
     if (given > size) return at.block.fail(at.lane, i.op->name + " of more bytes than it has");
     if (at.block.begin_copy(at.lane, address(at, i.operands[0]), address(at, i.operands[1]), size, given)) at.block.go_to(at.lane, at.pc + 1);
@@ -268,6 +328,7 @@ class Executor final : public lanes::Program {
   const targets::ptx::Entry& entry_;
   std::vector<uint64_t> params_;
   std::vector<Step> code_;
+  std::vector<GroupProducts> products_;  // of each lane
   std::string error_;
 };
 
@@ -300,6 +361,11 @@ inline Executor::Step Executor::decode(const targets::ptx::Instruction& i) {
     s.run = what == "commit_group" ? &Executor::close_copies : what == "wait_group" ? &Executor::wait_copies : &Executor::copy;
   } else if (name == "mma") {
     s.is_mma = true;
+  } else if (name == "fence") {
+    s.run = &Executor::fence_memory;
+  } else if (name == "wgmma") {
+    s.is_group = s.how == "mma_async";
+    s.run = s.how == "fence" ? &Executor::fence_products : s.how == "commit_group" ? &Executor::commit_products : &Executor::wait_products;
   } else if (name == "ldmatrix") {
     s.is_matrices = true;
   } else if (is_braced(i)) {

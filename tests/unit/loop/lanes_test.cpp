@@ -1,6 +1,7 @@
 // Kernels for devices: what verify refuses, and what the interpreter finds when lanes run.
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cstring>
 
 #include "packager/loop/print.h"
@@ -263,6 +264,80 @@ TEST_CASE("lanes of a warp multiply tiles of codes of any signs, and sums wrap")
         }
       CHECK(equal == 128);
     }
+}
+
+namespace {
+
+// 128 lanes store the cells of x as they come and multiply 64 rows by `columns` of what lies there then.
+std::string group(const std::string& product, int64_t columns = 8, int lanes = 128, const std::string& barrier = "      barrier\n", const std::string& around = "", const char* sum = "f32") {
+  std::string text = "kernel \"k\" tiles 1 block " + std::to_string(lanes) + " range %0 %1 {\n  param \"x\" u32 array 0\n  param \"y\" " + sum + " out array 1\n  shared \"s\" u32 2048\n" +
+                     "  for %2 = %0 .. %1 step 1 {\n    lanes %3 = 0 .. " + std::to_string(lanes) + " step 1 {\n      for %4 = 0 .. 16 step 1 {\n" +
+                     "        store 2 [(mul (add (mul %4 128) %3) 1)] (load.u32 0 (add (mul %4 128) %3))\n      }\n" + barrier, sums;
+  for (int64_t j = 0; j < columns / 8; ++j) {
+    text += "      local %" + std::to_string(10 + j) + "." + sum + "x4 = (splat." + sum + "x4 " + sum + (sum[0] == 'f' ? std::string(":0x1p0") : std::string(":1")) + ")\n";
+    sums += (j ? " %" : "[%") + std::to_string(10 + j);
+  }
+  text += around + "      group mma 2 " + product + " to " + sums + "]\n" + (around.empty() ? "" : "      }\n");
+  for (int64_t j = 0; j < columns / 8; ++j) text += "      store 1 [(mul (add (mul %3 " + std::to_string(columns / 8) + ") " + std::to_string(j) + ") 4)] %" + std::to_string(10 + j) + "\n";
+  return text + "    }\n  }\n}\n";
+}
+
+// Elements of 16 bits of x, each a small number whose place is the one that loop.h gives; y is what comes of it. Empty: right.
+std::string wrong_group(bool a_by_points, bool b_by_points, const std::string& text) {
+  constexpr size_t kRows = 64, kColumns = 64, kDepth = 32;
+  std::vector<uint16_t> x(4096);
+  const auto place = [](size_t first, bool by_points, size_t point, size_t step) {
+    if (by_points) return first + 8 * ((point / 8 / 8 * 64) * 4 + 8 * step + ((point / 8 % 8) ^ (step % 8))) + point % 8;
+    return first + 8 * (4 * point + ((step / 8) ^ (point / 2 % 4))) + step % 8;
+  };
+  const auto number = [](size_t point, size_t step, size_t seed) { return static_cast<float>((point * 7 + step * 3 + seed) % 8); };
+  const auto bits = [](float v) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(v) >> 16); };  // bf16
+  for (size_t k = 0; k < kDepth; ++k)
+    for (size_t p = 0; p < kRows; ++p) x[place(0, a_by_points, p, k)] = bits(number(p, k, 1)), x[place(2048, b_by_points, p, k)] = bits(number(p, k, 5));
+  std::vector<float> y(kRows * kColumns);
+  ir::Context ctx, other;
+  const loop::Kernel k = parsed(ctx, text);
+  if (const std::string said = loop::verify(k).message; !said.empty()) return said;
+  if (const std::string printed = loop::to_string(k); loop::to_string(parsed(other, printed)) != printed) return "another text";
+  loop::Run run;
+  run.buffers = {std::as_writable_bytes(std::span(x)), std::as_writable_bytes(std::span(y))};
+  run.value = [](const ir::Sym*) { return std::nullopt; };
+  if (const auto result = loop::interpret(k, run); !result.ok()) return result.status().message;
+  for (size_t lane = 0; lane < 128; ++lane)
+    for (size_t i = 0; i < 32; ++i) {
+      float sum = 1;
+      for (size_t d = 0; d < kDepth; ++d) sum += number(lane / 32 * 16 + lane % 32 / 4 + i / 2 % 2 * 8, d, 1) * number(i / 4 * 8 + lane % 4 * 2 + i % 2, d, 5);
+      if (y[32 * lane + i] != sum) return "lane " + std::to_string(lane) + " has another sum " + std::to_string(i);
+    }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("four warps multiply factors that lie in the memory of their block, by rows or by points") {
+  for (const bool a : {false, true})
+    for (const bool b : {false, true}) CHECK(wrong_group(a, b, group(std::string("bf16 ") + (a ? "transposed " : "") + "0 " + (b ? "transposed " : "") + "4", 64)) == "");
+  CHECK(wrong_group(false, false, group("bf16 0 4", 64, 128, "")).find("meets another") != std::string::npos);
+  CHECK(refused(group("u8 i8 0 4", 8, 128, "      barrier\n", "", "i32")) == "");
+  CHECK(refused(group("f16 0 4", 8, 64)).find("by a block of 64 lanes") != std::string::npos);
+  CHECK(refused(group("f32 0 4")).find("another type") != std::string::npos);
+  CHECK(refused(group("u8 i8 transposed 0 4", 8, 128, "      barrier\n", "", "i32")).find("do not fit together") != std::string::npos);
+  CHECK(refused(group("u8 i8 0 4")).find("another type") != std::string::npos);
+  CHECK(refused(group("f16 0 transposed 4")).find("with 1 sums") != std::string::npos);
+  CHECK(refused(group("f16 0 4", 264)).find("with 33 sums") != std::string::npos);
+  CHECK(refused(group("f16 0 4", 8, 128, "      barrier\n", "      if (lt.bool %3 8) {\n")).find("not all lanes") != std::string::npos);
+  std::string twice = group("f16 0 4", 16);
+  twice.replace(twice.find("[%10 %11]"), 9, "[%10 %10]");
+  CHECK(refused(twice).find("local of its own") != std::string::npos);
+  std::string of_lane = group("f16 (floordiv %3 64) 4");
+  ir::Context ctx;
+  std::vector<uint32_t> x(2048);
+  std::vector<float> y(512);
+  loop::Run run;
+  run.buffers = {std::as_writable_bytes(std::span(x)), std::as_writable_bytes(std::span(y))};
+  run.value = [](const ir::Sym*) { return std::nullopt; };
+  const auto result = loop::interpret(parsed(ctx, of_lane), run);
+  CHECK(result.status().message.find("different places") != std::string::npos);
 }
 
 TEST_CASE("lanes of a warp load matrices by rows or by columns, whose rows each of them names") {

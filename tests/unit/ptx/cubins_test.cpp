@@ -123,7 +123,7 @@ TEST_CASE("what the assembler made is not believed") {
 TEST_CASE("an assembler that fails, crashes or does not end is named with what it said") {
   const auto answer = [](const char* body, uint64_t deadline) {
     const Script script(body);
-    return script.find()->assemble(".version 7.0\n", 80, deadline).status();
+    return script.find()->assemble(".version 7.0\n", 80, false, deadline).status();
   };
   constexpr uint64_t kLong = 60'000'000'000;
   const Status failed = answer("echo 'ptxas fatal   : no such thing' >&2; exit 255", kLong);
@@ -145,6 +145,7 @@ TEST_CASE("later architectures are for later targets") {
   CHECK(targets::ptx::usual_architectures(*targets::find_target("cuda-sm75")) == std::vector<uint32_t>{75});
   CHECK(targets::ptx::usual_architectures(sm80()) == std::vector<uint32_t>{80, 86, 89});
   CHECK(targets::ptx::usual_architectures(*targets::find_target("cuda-sm90")) == std::vector<uint32_t>{90, 100, 120});
+  CHECK(targets::ptx::usual_architectures(*targets::find_target("cuda-sm90a")) == std::vector<uint32_t>{90});
 }
 
 }  // namespace

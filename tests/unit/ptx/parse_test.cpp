@@ -181,6 +181,24 @@ TEST_CASE("products of a warp take as many registers as their fragments, and all
   CHECK(refusal(entry(mma + sums + ", " + sums + ", " + b + ", " + sums + ";\n")).find("other operands") != std::string::npos);
   CHECK(refusal(entry("@%p1 " + mma + sums + ", " + a + ", " + b + ", " + sums + ";\n")).find("under a predicate") != std::string::npos);
   CHECK(refusal(entry("mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32 " + sums + ", " + a + ", " + b + ", " + sums + ";\n")).find("no opcode") != std::string::npos);
+  // Of four warps: half as many registers as columns, two descriptors, a predicate, two signs that are not turned, two layouts.
+  const auto all = [](char c, size_t count) {
+    std::string text;
+    for (size_t k = 0; k < count; ++k) text += (k ? ", %" : "{%") + std::string(1, c) + std::to_string(k % 4);
+    return text + "}";
+  };
+  const std::string group = "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 ";
+  CHECK(taken(group + all('f', 32) + ", %rd1, %rd2, %p1, 1, 1, 0, 1;\n"));
+  CHECK(taken("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 " + all('f', 128) + ", %rd1, %rd2, %p1, 1, 1, 1, 0;\n"));
+  CHECK(taken("wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.u8 " + all('r', 64) + ", %rd1, %rd2, %p1;\n"));
+  CHECK(taken("wgmma.fence.sync.aligned;\nwgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\nfence.proxy.async.shared::cta;\n"));
+  CHECK(refusal(entry(group + all('f', 31) + ", %rd1, %rd2, %p1, 1, 1, 0, 1;\n")).find("other operands") != std::string::npos);
+  CHECK(refusal(entry(group + all('r', 32) + ", %rd1, %rd2, %p1, 1, 1, 0, 1;\n")).find("other operands") != std::string::npos);
+  CHECK(refusal(entry(group + all('f', 32) + ", %r1, %rd2, %p1, 1, 1, 0, 1;\n")).find("other operands") != std::string::npos);
+  CHECK(refusal(entry(group + all('f', 32) + ", %rd1, %rd2, %p1, -1, 1, 0, 1;\n")).find("other operands") != std::string::npos);
+  CHECK(refusal(entry(group + all('f', 32) + ", %rd1, %rd2, %p1, 1, 1, 0, 2;\n")).find("other operands") != std::string::npos);
+  CHECK(refusal(entry(group + all('f', 500) + ", %rd1, %rd2, %p1, 1, 1, 0, 1;\n")).find("too many operands") != std::string::npos);
+  CHECK(refusal(entry("@%p1 " + group + all('f', 32) + ", %rd1, %rd2, %p1, 1, 1, 0, 1;\n")).find("under a predicate") != std::string::npos);
   const std::string matrices = "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 ";
   CHECK(taken("ldmatrix.sync.aligned.m8n8.x4.shared.b16 " + a + ", [%rd1];\n"));
   CHECK(taken(matrices + a + ", [%rd1+16];\n"));

@@ -45,7 +45,7 @@ size_t assemble(const targets::Target& target, std::span<const loop::Kernel> ker
   REQUIRE(decoded.ok());
   size_t assembled = 0;
   for (const std::string architecture : {"75", "80", "86", "89", "90", "90a", "100", "120"}) {
-    if (std::stoi(architecture) < std::stoi(target.llvm_cpu.substr(3))) continue;
+    if (target.is_alone ? "sm_" + architecture != target.llvm_cpu : std::stoi(architecture) < std::stoi(target.llvm_cpu.substr(3))) continue;
     if (help.find("'sm_" + architecture + "'") == std::string::npos) {
       MESSAGE("skipped: this ptxas does not know sm_" << architecture);
       continue;

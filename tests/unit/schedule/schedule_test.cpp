@@ -17,6 +17,7 @@ const char* kTexts[] = {
     "proc ; block 64 ; vectors 1",
     "tile m:1 grid | n:1 grid || k:1 ; place sums ; tile 64 x 32 depth 16 copies 4 flat ; instr fma.f32 ; block 64 ; vectors 16",
     "attention q:1 grid | f:1 || k:1 ; tile 128 x 32 depth 64 copies 1 flat warp 32 ; instr mma.f16 ; block 128 ; vectors 16",
+    "tile m:1 grid | n:1 grid || k:1 ; tile 128 x 256 depth 32 copies 1 stages 3 ; instr wgmma.f16 ; block 256 ; vectors 16",
     "slices m:1 grid | n:1 grid || k:1 ; tile 4 x 8 depth 16 copies 2 ; instr mul.f32 ; block 128 ; vectors 1",
     "lines n:1 grid | c:1 ; tile 4 x 32 depth 1 copies 1 ; block 128 ; vectors 1",
     "fold n:1 grid ; block 128 ; vectors 1",

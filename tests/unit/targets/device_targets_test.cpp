@@ -23,7 +23,7 @@ bool has_clause(const format::Variant& v, Feature feature, int64_t at_least) {
 
 TEST_CASE("targets of devices have blocks, and those of processors none") {
   for (const Target& t : targets::all_targets()) CHECK_FALSE(t.is_device());
-  for (const char* name : {"vulkan-base", "vulkan-subgroup", "cuda-sm75", "cuda-sm80", "cuda-sm90"}) {
+  for (const char* name : {"vulkan-base", "vulkan-subgroup", "cuda-sm75", "cuda-sm80", "cuda-sm90", "cuda-sm90a"}) {
     const Target t = targets::gpu::device_target(name);
     CHECK(t.is_device());
     CHECK(t.block_lanes <= loop::kMaxBlockLanes);
@@ -72,6 +72,16 @@ TEST_CASE("a variant for a device asks for what its row says, once") {
   CHECK(cuda.module_format == format::ModuleFormat::Ptx);
   CHECK(has_clause(cuda, Feature::CudaCc, 80));
   CHECK(has_clause(cuda, Feature::CudaDriverApi, 11000));
+
+  // Of one architecture and none after it; it asks for more than code for all of them, which comes after it.
+  format::Variant alone, any;
+  targets::gpu::require_device(targets::gpu::device_target("cuda-sm90a"), alone);
+  targets::gpu::require_device(targets::gpu::device_target("cuda-sm90"), any);
+  CHECK(has_clause(alone, Feature::CudaCc, 90));
+  CHECK(std::any_of(alone.clauses.begin(), alone.clauses.end(), [](const format::Clause& c) {
+    return c.id == static_cast<uint32_t>(Feature::CudaCc) && c.op == format::ClauseOp::AtMost && c.values == std::vector<int64_t>{90};
+  }));
+  CHECK(alone.clauses.size() == any.clauses.size() + 1);
 }
 
 TEST_CASE("a module may have the same kernel twice") {

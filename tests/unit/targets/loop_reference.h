@@ -232,6 +232,7 @@ class Reference {
       case loop::StmtKind::Peer:
       case loop::StmtKind::FoldLanes:
       case loop::StmtKind::LoadMatrices:
+      case loop::StmtKind::GroupMma:
       case loop::StmtKind::Mma:
       case loop::StmtKind::Copy:
       case loop::StmtKind::CloseCopies:
