@@ -22,7 +22,7 @@ struct DepthRuns {
   int64_t length = 1;
   const ir::Expr *base = nullptr, *step = nullptr;
 };
-// Of `most` elements, or 4.
-DepthRuns depth_runs(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t most);
+// Of `most` elements, or else of `least`, which is a cell.
+DepthRuns depth_runs(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t most, int64_t least);
 
 }  // namespace mlc::lower

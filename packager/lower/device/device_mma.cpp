@@ -19,7 +19,7 @@
 // a piece begin at zero and are added to all others by an addition of f32, so that the error does not grow with the depth.
 //
 // Chunks that memory takes as they lie in the array are copied beside the lane (loop::StmtKind::Copy), so many pieces ahead as there is room for beside the
-// one that is multiplied. So are cells of f32 or of four codes one by one where chunks do not lie together, as in panels of weights: eight lanes side by side have eight rows, four
+// one that is multiplied. So are cells of f32, of pairs or of four codes one by one where chunks do not lie together, as in panels of weights: eight lanes side by side have eight rows, four
 // such groups the cells of a chunk, which meet in no bank. Elements of 16 bits of which eight rows or columns lie side by side, one step of the depth
 // after the other (panels of weights, matrices that are transposed), are copied as they lie: eight of them are a chunk, 32 steps its rows, turned by their number, and warps load their
 // matrices transposed. All others go through registers, one piece ahead: what has to be put together, rounded or flipped, or what is not zero where nothing counts.
@@ -70,12 +70,15 @@ const Expr* chunks_of_depth(ir::Context& ctx, Facts& facts, const DeviceProduct&
   return ir::divisor_of(rest) % values == 0 && ir::divisor_of(p.depth_points) % values == 0 ? ctx.floordiv(rest, ctx.integer(values)) : nullptr;
 }
 
-// Of a window whose taps and channels are one depth: chunks of values that a lane may copy beside itself; length 1: there are none.
+// Values of a factor, a chunk or a cell of two, that lie together along the depth and that a lane may copy beside itself; length 1: there are none. Chunks of a plain
+// depth and cells of one value are none of these: their places are those of chunks_of_depth, and move evenly.
 DepthRuns runs_copied(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t values) {
   const nest::Operand& o = side.factor;
-  if (p.depth.size() == 1 || side.outside || !o.is_plain() || (o.factor != o.load && !is_rounded_load(o))) return {};
-  const DepthRuns runs = depth_runs(ctx, facts, p, side, values);
-  return runs.length == values ? runs : DepthRuns{};
+  const int64_t cell = values / kCellsOfChunk;
+  if (side.outside || !o.is_plain() || (o.factor != o.load && !is_rounded_load(o))) return {};
+  if (p.depth.size() == 1 && (cell != 2 || chunks_of_depth(ctx, facts, p, side, values))) return {};
+  const DepthRuns runs = depth_runs(ctx, facts, p, side, values, cell == 2 ? cell : values);
+  return runs.length > 1 ? runs : DepthRuns{};
 }
 
 // How many bytes of a factor a lane copies at once, beside itself; 0: none.
@@ -117,7 +120,7 @@ bool copies_any(const Job& job, DeviceProduct p, bool flat) {
   const auto is_copied = [&](DeviceProduct::Side& side) {
     if (factors == DType::I8) {
       const CodeSide codes = take_codes(job.ctx, side);
-      return bytes_copied(side, codes, depth_runs(job.ctx, facts, p, side, values)) > 0;
+      return bytes_copied(side, codes, depth_runs(job.ctx, facts, p, side, values, cell_values(factors))) > 0;
     }
     if (factors != DType::F32) side.factor.factor = side.factor.load;
     const bool by_points = cell_values(factors) == 2 && lies_along_points(job.ctx, facts, side, values);
@@ -230,10 +233,10 @@ class ProductMma final : public MmaStage {
     const bool along_depth = is_along_depth(*part.side);
     part.by_points = values_ == 2 && job_.target.copies_aside && lies_along_points(ctx_, s_.facts, *part.side, points_of_chunk());
     if (part.by_points) return share_steps(part, lane);
-    if (of_codes()) part.runs = depth_runs(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_);
+    if (of_codes()) part.runs = depth_runs(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_, values_);
     else part.chunks = chunks_of(*part.side);
     if (job_.target.copies_aside && !of_codes()) part.runs = runs_copied(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_);
-    if (job_.target.copies_aside) part.copied = of_codes() ? bytes_copied(*part.side, part.codes, part.runs) : part.runs.length > 1 ? kChunkBytes : bytes_copied(ctx_, s_.facts, p_, *part.side, part.chunks != nullptr);
+    if (job_.target.copies_aside) part.copied = of_codes() ? bytes_copied(*part.side, part.codes, part.runs) : part.runs.length > 1 ? part.runs.length * kCellBytes / values_ : bytes_copied(ctx_, s_.facts, p_, *part.side, part.chunks != nullptr);
     if (part.copied == kCellBytes) return share_cells(part, lane);
     for (int64_t k = 0; k < part.size * kRowChunks / lanes_; ++k) {
       const Expr* turn = ctx_.add(lane, number(k * lanes_));

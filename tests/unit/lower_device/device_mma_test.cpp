@@ -263,7 +263,7 @@ TEST_CASE("the assembler keeps a tile of warps in registers, and its loop is pro
     return std::string((std::istreambuf_iterator<char>(file)), {});
   };
   for (const char* name : {"cuda-sm80", "cuda-sm90"})
-    for (const DType t : {DType::F32, DType::F16})
+    for (const DType t : {DType::F32, DType::F16, DType::BF16})
       for (const int64_t side : {64, 128})
         for (const bool image : {false, true}) {
           if (image && t != DType::F32) continue;
@@ -272,6 +272,8 @@ TEST_CASE("the assembler keeps a tile of warps in registers, and its loop is pro
           // Rows enough that the fold is not cut in parts, and known, so that one kernel is for all.
           if (image) maker.conv({.n = 16, .h = 56, .w = 56, .c = 64, .m = 64, .residual = true});
           else maker.matmul(maker.n(12800), maker.n(512), maker.n(1024), true, true, t);
+          if (t == DType::BF16) maker.in_pairs(maker.f.inputs[1]);
+          const bool is_by_cells = t != DType::F16;
           schedule::Schedule how = best(ctx, maker.f, name);
           how.tile.rows = how.tile.columns = side, how.block = side == 128 ? 256 : 128;
           auto kernels = lower::lower(ctx, maker.f, maker.f.body[0], device(name), test::test_math, &how);
@@ -290,18 +292,19 @@ TEST_CASE("the assembler keeps a tile of warps in registers, and its loop is pro
           const std::string sass = text_of(folder / "sass");
           const std::string loop = loop_of_products(sass);
           const size_t products = times(sass, "HMMA");
-          // A barrier for each piece; rows are copied by 16 bytes a lane, weights in panels cell by cell if they are f32, else as they lie, and transposed by a load of two steps of eight columns.
+          // A barrier for each piece; rows are copied by 16 bytes a lane, weights in panels cell by cell if they are f32 or pairs, else as they lie, and transposed by a load of two steps of eight columns.
           const size_t chunks = static_cast<size_t>(side * 4) / how.block;
           CHECK(times(loop, "HMMA") == products);
           CHECK(times(loop, " BAR.") == 1);
-          CHECK(times(loop, "LDGSTS.E.BYPASS.128") == (t == DType::F32 ? chunks : 2 * chunks));
-          CHECK(times(loop, "LDGSTS.E ") == (t == DType::F32 ? 4 * chunks : 0));
+          CHECK(times(loop, "LDGSTS.E.BYPASS.128") == (is_by_cells ? chunks : 2 * chunks));
+          CHECK(times(loop, "LDGSTS.E ") == (is_by_cells ? 4 * chunks : 0));
+          CHECK(times(loop, "LDG.") == 0);
           CHECK(times(loop, " STS.128 ") == 0);
           // Rows by step, columns by piece, each by one load of four matrices, whose registers products take as they are.
           const size_t loads_of_rows = static_cast<size_t>(side / 32) * 2, loads_of_columns = static_cast<size_t>(side / (how.block / 64) / 8);
-          CHECK(times(loop, "LDSM.16.M88.4") == loads_of_rows + (t == DType::F32 ? loads_of_columns : 0));
-          CHECK(times(loop, "LDSM.16.MT88.4") == (t == DType::F32 ? 0 : loads_of_columns));
-          if (t == DType::F16) CHECK(times(loop, "MOV ") + times(loop, "IMAD.MOV") <= 4);
+          CHECK(times(loop, "LDSM.16.M88.4") == loads_of_rows + (is_by_cells ? loads_of_columns : 0));
+          CHECK(times(loop, "LDSM.16.MT88.4") == (is_by_cells ? 0 : loads_of_columns));
+          if (t != DType::F32) CHECK(times(loop, "MOV ") + times(loop, "IMAD.MOV") <= 4);
           // All of a piece, once: 16 rows by 8 columns and half a piece in each, three of them in f32.
           const auto warps = static_cast<size_t>(how.block / 32), want = static_cast<size_t>(side * side / 128) * 2 * (t == DType::F32 ? 3 : 1) / warps;
           CHECK(products == want);
