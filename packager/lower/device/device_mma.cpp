@@ -46,6 +46,8 @@ constexpr uint32_t kFirstBits = 0x80808080;    // of four codes
 constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32, kLeastShortSide = 16;  // a tile half of which is empty is worth it where an instruction does 8 or 16 times as much as lanes
 constexpr int64_t kCellBytes = 4, kChunkBytes = 16, kEight = 8;  // kEight: rows that lie in banks of their own
 constexpr unsigned kStagesOfCopies = 3;      // the largest tile has room for as many in what a block has on every device
+constexpr int64_t kLargeOfWarp = 64 * 32, kFewLanes = 128;  // sums of a warp, of which a lane has 64
+constexpr uint32_t kResidentLarge = 3;
 constexpr double kMostMmaWaste = 1.25;            // steps of a piece beside those that exist
 
 bool is_16_bits(DType t) { return t == DType::F16 || t == DType::BF16; }
@@ -170,6 +172,9 @@ class ProductMma final : public MmaStage {
       if (of_codes()) part->codes = take_codes(ctx_, *part->side);
     }
     if (p_.cluster) grid.push_back(p_.cluster->extent);
+    // Of three products 168 registers of a lane are enough; the assembler takes a few more as it comes, and then two blocks are at once. Points of several dims, as of pictures, have more places.
+    const bool is_plain = p_.rows.dims.size() == 1 && p_.columns.dims.size() == 1 && !rows_.is_short && !columns_.is_short;
+    if (factors_ == DType::F32 && is_plain && rows_.of_warp * columns_.of_warp == kLargeOfWarp && lanes_ == kFewLanes) k_.kernel.resident = kResidentLarge;
     stages_ = how_.tile.stages;
     piece_ = (rows_.size + columns_.size) * kRowChunks;
     const int64_t sums = kWarpRows * kMmaRows * width_of_sums();
