@@ -20,7 +20,7 @@ class KeyWriter {
     key_.expression(kernel.tile_begin), key_.expression(kernel.tile_end), key_.expression(kernel.tiles);
     number(kernel.cuts.size());
     for (const Cut& cut : kernel.cuts) key_.expression(cut.chunk), key_.expression(cut.units);
-    number(kernel.lanes), number(kernel.cluster);
+    number(kernel.lanes), number(kernel.cluster), number(kernel.resident);
     block(kernel.body);
   }
   std::string take() { return key_.take(); }

@@ -170,6 +170,7 @@ struct Cut {
 };
 
 constexpr uint32_t kMaxBlockLanes = 1024;
+constexpr uint32_t kMostResidentLanes = 1024;  // that every device's multiprocessor holds
 constexpr uint32_t kMaxClusterBlocks = 8;  // what every device with clusters runs at once
 constexpr bool may_copy(int64_t bytes) { return bytes == 4 || bytes == 16; }  // by a Copy
 constexpr uint32_t kMmaLanes = 32, kGroupLanes = 128;  // that do one Mma or GroupMma together
@@ -192,6 +193,8 @@ struct Kernel {
   uint32_t lanes = 0;
   // Devices: so many blocks side by side, from a multiple of it on, are a cluster; `tiles` is a multiple of it, and all of a cluster run or none does.
   uint32_t cluster = 1;
+  // Devices: blocks that a multiprocessor should hold at once, so that a lane has no more registers than that leaves it; 0: the assembler decides.
+  uint32_t resident = 0;
   Hoisting hoisting = Hoisting::All;
   std::string schedule;                 // what it was built from, as text (packager/schedule); of a group, one per nest
   const ir::Expr* tiles = nullptr;      // number of tiles apart from cuts: an extent over `scalars` (evaluated by the plan)

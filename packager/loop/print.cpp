@@ -17,7 +17,7 @@ namespace {
 class Printer {
  public:
   std::string run(const Kernel& k) {
-    out_ = "kernel " + quoted(k.name) + " tiles " + expr(k.tiles) + (k.lanes ? " block " + std::to_string(k.lanes) : "") + (k.cluster > 1 ? " cluster " + std::to_string(k.cluster) : "") + " range " + var(k.tile_begin) + " " +
+    out_ = "kernel " + quoted(k.name) + " tiles " + expr(k.tiles) + (k.lanes ? " block " + std::to_string(k.lanes) : "") + (k.cluster > 1 ? " cluster " + std::to_string(k.cluster) : "") + (k.resident ? " resident " + std::to_string(k.resident) : "") + " range " + var(k.tile_begin) + " " +
            var(k.tile_end) + " {\n";
     for (const Param& p : k.params) {
       out_ += "  param " + quoted(p.name) + " " + std::string(name_of(p.dtype)) + (p.written ? " out" : "");

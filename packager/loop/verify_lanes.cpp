@@ -168,6 +168,7 @@ class LanesVerifier {
     if (k_.lanes == 0) return processor();
     if (k_.lanes > kMaxBlockLanes) return bad("a block of " + std::to_string(k_.lanes) + " lanes");
     if (k_.cluster < 1 || k_.cluster > kMaxClusterBlocks) return bad("a cluster of " + std::to_string(k_.cluster) + " blocks");
+    if (k_.resident * k_.lanes > kMostResidentLanes) return bad(std::to_string(k_.resident) + " blocks of a multiprocessor");
     if (!k_.tiles || ir::divisor_of(k_.tiles) % k_.cluster != 0) return bad("tiles that are no whole clusters");
     if (!k_.cuts.empty()) return bad("a cut in a kernel for devices");
     MLC_RETURN_IF_ERROR(memories());
@@ -188,7 +189,7 @@ class LanesVerifier {
     each(k_.body, [&](const Stmt& s) {
       found |= is_meeting(s.kind) || s.kind == StmtKind::Peer || s.kind == StmtKind::FoldLanes || is_of_warps(s.kind) || is_about_copies(s) || (s.kind == StmtKind::For && s.for_kind == ForKind::Lanes);
     });
-    return found || k_.cluster != 1 ? bad("lanes or a barrier in a kernel for processors") : ok();
+    return found || k_.cluster != 1 || k_.resident != 0 ? bad("lanes or a barrier in a kernel for processors") : ok();
   }
 
   Status memories() const {

@@ -105,6 +105,7 @@ class GpuFrame final : public Frame {
     };
     annotate("kernel", 1);
     annotate("maxntidx", kernel.lanes);
+    if (kernel.resident) annotate("minctasm", kernel.resident);
     b.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", f));
   }
 

@@ -234,10 +234,18 @@ class Parser {
       if (lanes == 0 || lanes > 1024) return in_.bad("a number of lanes expected");
       e.max_lanes[k] = static_cast<uint32_t>(lanes);
     }
+    MLC_RETURN_IF_ERROR(resident());
     MLC_RETURN_IF_ERROR(cluster(e));
     MLC_RETURN_IF_ERROR(BodyParser(in_, e, params, dynamic_).run());
     out_.entries.push_back(std::move(e));
     return ok();
+  }
+
+  // What an assembler makes of it changes no result.
+  Status resident() {
+    if (!in_.accept(".minnctapersm")) return ok();
+    MLC_ASSIGN(const uint64_t blocks, in_.number());
+    return blocks == 0 || blocks > kMostResidentBlocks ? in_.bad("1 to " + std::to_string(kMostResidentBlocks) + " blocks of a multiprocessor expected") : ok();
   }
 
   // Blocks along x alone.

@@ -19,7 +19,7 @@ inline constexpr uint32_t kMaxEntries = 65536;
 inline constexpr uint32_t kMaxParams = 1024;               // of an entry
 inline constexpr uint32_t kMaxRegisters = 1u << 22;        // of an entry
 inline constexpr uint32_t kMaxSharedBytes = 227 * 1024;    // of an entry
-inline constexpr uint32_t kMaxClusterBlocks = 8;
+inline constexpr uint32_t kMaxClusterBlocks = 8, kMostResidentBlocks = 32;
 inline constexpr size_t kMaxOperands = 160;               // of an instruction
 
 enum class RegClass : uint8_t { Pred, B16, B32, B64, F32, F64 };

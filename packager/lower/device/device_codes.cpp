@@ -10,7 +10,6 @@ using ir::Op;
 namespace {
 
 constexpr int64_t kHalf = 128;  // between a code of u8 and the one of i8 that has all bits but the first in common
-constexpr int64_t kLeastRun = 4;
 
 bool is_code_side(const nest::Operand& o) {
   if (!o.load || !o.is_code() || o.scale || o.factor->type.dtype != DType::I32) return false;
@@ -42,12 +41,12 @@ CodeSide take_codes(ir::Context& ctx, DeviceProduct::Side& side) {
   return codes;
 }
 
-DepthRuns depth_runs(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t most) {
+DepthRuns depth_runs(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t most, int64_t least) {
   const ir::Dim* last = p.depth.back();
   const Expr* address = side.factor.load->args[0];
   if (facts.needs_guard(address)) return {};
   if (std::any_of(side.terms.begin(), side.terms.end(), [&](const Expr* term) { return facts.depends(term, last); })) return {};
-  for (const int64_t length : {most, kLeastRun}) {
+  for (const int64_t length : {most, least}) {
     if (ir::divisor_of(last->extent) % length != 0) continue;
     // k = length*q + j: panels have floor(k/4) in their addresses, which then is part of q.
     const Expr* leaves[] = {ctx.dim(ctx.declare_dim("q", ctx.floordiv(last->extent, ctx.integer(length)))), ctx.dim(ctx.declare_dim("j", ctx.integer(length)))};

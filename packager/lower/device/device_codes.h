@@ -13,7 +13,7 @@ std::string dot_instruction(const Job& job, const DeviceProduct& p);
 // Turns the factor into its load: conditions become terms of the side, and what is read instead becomes its `outside`.
 CodeSide take_codes(ir::Context& ctx, DeviceProduct::Side& side);
 
-// Of `most` elements, or 4.
-DepthRuns depth_runs(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t most);
+// Of `most` elements, or else of `least`, which is a cell.
+DepthRuns depth_runs(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t most, int64_t least);
 
 }  // namespace mlc::lower

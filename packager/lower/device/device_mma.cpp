@@ -20,7 +20,7 @@
 // a piece begin at zero and are added to all others by an addition of f32, so that the error does not grow with the depth.
 //
 // Chunks that memory takes as they lie in the array are copied beside the lane (loop::StmtKind::Copy), so many pieces ahead as there is room for beside the
-// one that is multiplied. So are cells of f32 or of four codes one by one where chunks do not lie together, as in panels of weights: eight lanes side by side have eight rows, four
+// one that is multiplied. So are cells of f32, of pairs or of four codes one by one where chunks do not lie together, as in panels of weights: eight lanes side by side have eight rows, four
 // such groups the cells of a chunk, which meet in no bank. Elements of 16 bits of which eight rows or columns lie side by side, one step of the depth
 // after the other (panels of weights, matrices that are transposed), are copied as they lie: eight of them are a chunk, 32 steps its rows, turned by their number, and warps load their
 // matrices transposed. All others go through registers, one piece ahead: what has to be put together, rounded or flipped, or what is not zero where nothing counts.
@@ -48,6 +48,8 @@ constexpr uint32_t kFirstBits = 0x80808080;    // of four codes
 constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32, kLeastShortSide = 16;  // a tile half of which is empty is worth it where an instruction does 8 or 16 times as much as lanes
 constexpr int64_t kCellBytes = 4, kChunkBytes = 16, kEight = 8;  // kEight: rows that lie in banks of their own
 constexpr unsigned kStagesOfCopies = 3;      // the largest tile has room for as many in what a block has on every device
+constexpr int64_t kLargeOfWarp = 64 * 32, kFewLanes = 128;  // sums of a warp, of which a lane has 64
+constexpr uint32_t kResidentLarge = 3;
 constexpr double kMostMmaWaste = 1.25;            // steps of a piece beside those that exist
 
 bool is_16_bits(DType t) { return t == DType::F16 || t == DType::BF16; }
@@ -72,12 +74,15 @@ const Expr* chunks_of_depth(ir::Context& ctx, Facts& facts, const DeviceProduct&
   return ir::divisor_of(rest) % values == 0 && ir::divisor_of(p.depth_points) % values == 0 ? ctx.floordiv(rest, ctx.integer(values)) : nullptr;
 }
 
-// Of a window whose taps and channels are one depth: chunks of values that a lane may copy beside itself; length 1: there are none.
+// Values of a factor, a chunk or a cell of two, that lie together along the depth and that a lane may copy beside itself; length 1: there are none. Chunks of a plain
+// depth and cells of one value are none of these: their places are those of chunks_of_depth, and move evenly.
 DepthRuns runs_copied(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t values) {
   const nest::Operand& o = side.factor;
-  if (p.depth.size() == 1 || side.outside || !o.is_plain() || (o.factor != o.load && !is_rounded_load(o))) return {};
-  const DepthRuns runs = depth_runs(ctx, facts, p, side, values);
-  return runs.length == values ? runs : DepthRuns{};
+  const int64_t cell = values / kCellsOfChunk;
+  if (side.outside || !o.is_plain() || (o.factor != o.load && !is_rounded_load(o))) return {};
+  if (p.depth.size() == 1 && (cell != 2 || chunks_of_depth(ctx, facts, p, side, values))) return {};
+  const DepthRuns runs = depth_runs(ctx, facts, p, side, values, cell == 2 ? cell : values);
+  return runs.length > 1 ? runs : DepthRuns{};
 }
 
 // How many bytes of a factor a lane copies at once, beside itself; 0: none.
@@ -119,7 +124,7 @@ bool copies_any(const Job& job, DeviceProduct p, bool flat) {
   const auto is_copied = [&](DeviceProduct::Side& side) {
     if (factors == DType::I8) {
       const CodeSide codes = take_codes(job.ctx, side);
-      return bytes_copied(side, codes, depth_runs(job.ctx, facts, p, side, values)) > 0;
+      return bytes_copied(side, codes, depth_runs(job.ctx, facts, p, side, values, cell_values(factors))) > 0;
     }
     if (factors != DType::F32) side.factor.factor = side.factor.load;
     const bool by_points = cell_values(factors) == 2 && lies_along_points(job.ctx, facts, side, values);
@@ -169,6 +174,9 @@ class ProductMma final : public MmaStage {
       if (of_codes()) part->codes = take_codes(ctx_, *part->side);
     }
     if (p_.cluster) grid.push_back(p_.cluster->extent);
+    // Of three products 168 registers of a lane are enough; the assembler takes a few more as it comes, and then two blocks are at once. Points of several dims, as of pictures, have more places.
+    const bool is_plain = p_.rows.dims.size() == 1 && p_.columns.dims.size() == 1 && !rows_.is_short && !columns_.is_short;
+    if (factors_ == DType::F32 && is_plain && rows_.of_warp * columns_.of_warp == kLargeOfWarp && lanes_ == kFewLanes) k_.kernel.resident = kResidentLarge;
     stages_ = how_.tile.stages;
     piece_ = (rows_.size + columns_.size) * kRowChunks;
     const int64_t sums = warp_rows_ * kMmaRows * width_of_sums();
@@ -233,10 +241,10 @@ class ProductMma final : public MmaStage {
     const bool along_depth = is_along_depth(*part.side);
     part.by_points = values_ == 2 && job_.target.copies_aside && lies_along_points(ctx_, s_.facts, *part.side, points_of_chunk());
     if (part.by_points) return share_steps(part, lane);
-    if (of_codes()) part.runs = depth_runs(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_);
+    if (of_codes()) part.runs = depth_runs(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_, values_);
     else part.chunks = chunks_of(*part.side);
     if (job_.target.copies_aside && !of_codes()) part.runs = runs_copied(ctx_, s_.facts, p_, *part.side, kCellsOfChunk * values_);
-    if (job_.target.copies_aside) part.copied = of_codes() ? bytes_copied(*part.side, part.codes, part.runs) : part.runs.length > 1 ? kChunkBytes : bytes_copied(ctx_, s_.facts, p_, *part.side, part.chunks != nullptr);
+    if (job_.target.copies_aside) part.copied = of_codes() ? bytes_copied(*part.side, part.codes, part.runs) : part.runs.length > 1 ? part.runs.length * kCellBytes / values_ : bytes_copied(ctx_, s_.facts, p_, *part.side, part.chunks != nullptr);
     if (part.copied == kCellBytes) return share_cells(part, lane);
     for (int64_t k = 0; k < part.size * kRowChunks / lanes_; ++k) {
       const Expr* turn = ctx_.add(lane, number(k * lanes_));

@@ -191,7 +191,7 @@ class ProductTile final : public TileStage {
     const CodeSide codes = schedule::is_dot(how_) ? take_codes(ctx_, side) : CodeSide{};
     Part part = part_of(side, size);
     part.codes = codes;
-    if (schedule::is_dot(how_)) part.runs = depth_runs(ctx_, s_.facts, p_, side, loop::kCodesOfCell);
+    if (schedule::is_dot(how_)) part.runs = depth_runs(ctx_, s_.facts, p_, side, loop::kCodesOfCell, loop::kCodesOfCell);
     return part;
   }
 

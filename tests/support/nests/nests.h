@@ -67,6 +67,9 @@ class NestMaker {
 
   // y[m, n] = act(sum x[m, k] * w[k, n] + b[n]); w in panels.
   // Elements of 16 bits are summed in f32, as the operator language says.
+  // Weights of 16 bits as processors that multiply pairs have them: panels of sixteen columns, two neighbours along the depth side by side.
+  void in_pairs(uint32_t weights) { f.arrays[weights].layout.pieces = {{1, 16, 0}, {0, 2, 0}, {1, 1, 16}, {0, 1, 2}}; }
+
   void matmul(const Expr* M, const Expr* K, const Expr* N, bool panels = true, bool relu = true, std::optional<DType> factors = {}) {
     uint32_t x = array("x", factors.value_or(type), {M, K}), w = array("w", factors.value_or(type), {K, N}), b = array("b", type, {N});
     uint32_t y = output("y", type, {M, N});

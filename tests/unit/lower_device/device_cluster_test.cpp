@@ -140,6 +140,8 @@ TEST_CASE("clusters that are none are refused") {
   };
   CHECK(refusal([](loop::Kernel& k) { k.cluster = 9; }).find("a cluster of 9 blocks") != std::string::npos);
   CHECK(refusal([](loop::Kernel& k) { k.cluster = 1; }).find("of a cluster of 1") != std::string::npos);
+  CHECK(refusal([](loop::Kernel& k) { k.resident = loop::kMostResidentLanes / k.lanes + 1; }).find("blocks of a multiprocessor") != std::string::npos);
+  CHECK(refusal([](loop::Kernel& k) { k.resident = loop::kMostResidentLanes / k.lanes; }).find("blocks of a multiprocessor") == std::string::npos);
   CHECK(refusal([&](loop::Kernel& k) { k.tiles = ctx.integer(k.tiles->i + 1); }).find("tiles that are no whole clusters") != std::string::npos);
   CHECK(refusal([](loop::Kernel& k) {
           each_block(k.body, [&](std::vector<loop::StmtPtr>& block) {

@@ -44,6 +44,20 @@ void columns_by_columns(NestMaker& m, const Expr* M, const Expr* K, const Expr* 
         m.fold(Join::Sum, {k}, ctx.binary(Op::Mul, ctx.cast(DType::F32, m.load(x, {m.at(k), m.at(i)})), ctx.cast(DType::F32, m.load(w, {m.at(k), m.at(j)})))));
 }
 
+// y[p, q, o] = sum x[p + u - 1, q + v - 1, c] * w[u, v, c, o], where x has that point; weights in panels of columns, with pairs of channels or without.
+void windows(NestMaker& m, DType t, int64_t channels, int64_t columns, bool pairs = false) {
+  ir::Context& ctx = m.ctx;
+  const uint32_t x = m.array("x", t, {m.n(7), m.n(11), m.n(channels)}), w = m.array("w", t, {m.n(3), m.n(3), m.n(channels), m.n(columns)}), y = m.output("y", DType::F32, {m.n(7), m.n(11), m.n(columns)});
+  m.f.arrays[w].layout.pieces = {{0, 1, 0}, {1, 1, 0}, {3, 16, 0}, {2, pairs ? 2 : 1, 0}, {3, 1, 16}};
+  if (pairs) m.f.arrays[w].layout.pieces.push_back({2, 1, 2});
+  const ir::Dim *p = m.dim("p", m.n(7)), *q = m.dim("q", m.n(11)), *o = m.dim("o", m.n(columns)), *u = m.dim("u", m.n(3)), *v = m.dim("v", m.n(3)), *c = m.dim("c", m.n(channels));
+  const auto place = [&](const ir::Dim* of, const ir::Dim* tap) { return ctx.add(ctx.add(m.at(of), m.at(tap)), m.n(-1)); };
+  const auto within = [&](const Expr* at, int64_t extent) { return ctx.binary(Op::And, ctx.binary(Op::Le, m.n(0), at), ctx.binary(Op::Lt, at, m.n(extent))); };
+  const Expr *left = m.load(x, {place(p, u), place(q, v), m.at(c)}), *right = m.load(w, {m.at(u), m.at(v), m.at(c), m.at(o)});
+  m.map({p, q, o}, y, {m.at(p), m.at(q), m.at(o)},
+        m.fold(Join::Sum, {u, v, c}, ctx.binary(Op::Mul, ctx.cast(DType::F32, left), ctx.cast(DType::F32, right)), ctx.binary(Op::And, within(place(p, u), 7), within(place(q, v), 11))));
+}
+
 schedule::Schedule best(ir::Context& ctx, const nest::Function& f, const char* name = "cuda-sm80") {
   const auto all = lower::candidates(ctx, f, f.body[0], device(name));
   REQUIRE(all.ok());
@@ -199,6 +213,69 @@ TEST_CASE("pixels of a picture lie side by side, where a window is one of them")
   }
 }
 
+TEST_CASE("factors of 16 bits whose pairs along the depth lie together are copied pair by pair, where chunks do not") {
+  for (const DType t : {DType::F16, DType::BF16})
+    for (const int64_t depth : {32, 72, 74, 150, 75})
+      for (const int64_t columns : {70, 128})
+        for (const bool panels : {true, false}) {
+          CAPTURE(name_of(t));
+          CAPTURE(depth);
+          CAPTURE(columns);
+          ir::Context ctx;
+          NestMaker maker(ctx);
+          if (panels) maker.matmul(maker.n(50), maker.n(depth), maker.n(columns), false, true, t), maker.in_pairs(maker.f.inputs[1]);
+          else rows_by_rows(maker, maker.n(50), maker.n(depth), maker.n(columns), t);
+          const Brought b = brought(ctx, maker.f);
+          const bool chunks = depth % 8 == 0, pairs = depth % 2 == 0;
+          CHECK((b.copies > b.cells) == chunks);  // of rows
+          CHECK((b.cells > 0) == (pairs && (panels || !chunks)));
+          CHECK((b.stores > 0) == !pairs);
+          CHECK(b.transposed == 0);
+          check(ctx, maker.f);
+        }
+}
+
+TEST_CASE("pairs of every tile, of a depth that only the run knows, and of outer points of a fold") {
+  for (const int64_t rows : {32, 64, 128})
+    for (const int64_t columns : {32, 64, 128}) {
+      CAPTURE(rows);
+      CAPTURE(columns);
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      maker.matmul(maker.n(rows + 3), maker.n(104), maker.n(columns + 5), false, true, DType::BF16), maker.in_pairs(maker.f.inputs[1]);
+      schedule::Schedule how = best(ctx, maker.f);
+      how.tile.rows = rows, how.tile.columns = columns, how.block = rows == 128 && columns == 128 ? 256 : 128;
+      CHECK(brought(ctx, maker.f, "cuda-sm80", &how).cells > 0);
+      check(ctx, maker.f, {}, &how);
+    }
+  ir::Context ctx;
+  NestMaker maker(ctx);
+  const ir::Sym *m = ctx.declare_sym("m", 0, 10000), *k = ctx.declare_sym("k", 0, 10000);
+  maker.matmul(ctx.sym(m), ctx.mul(ctx.sym(k), ctx.integer(2)), maker.n(48), false, true, DType::BF16), maker.in_pairs(maker.f.inputs[1]);
+  CHECK(brought(ctx, maker.f).cells > 0);
+  for (const auto& [a, b] : {std::pair<int64_t, int64_t>{0, 5}, {1, 1}, {5, 0}, {5, 19}, {65, 52}}) check(ctx, maker.f, {{m, a}, {k, b}});
+}
+
+TEST_CASE("pairs of channels of a window are copied, taps one after the other and as one depth with the channels") {
+  for (const bool flat : {false, true})
+    for (const int64_t channels : {20, 40})
+      for (const int64_t columns : {40, 36}) {
+        CAPTURE(flat);
+        CAPTURE(channels);
+        CAPTURE(columns);
+        ir::Context ctx;
+        NestMaker maker(ctx);
+        windows(maker, DType::BF16, channels, columns, true);
+        schedule::Schedule how = best(ctx, maker.f);
+        how.tile.flat = flat;
+        const Brought b = brought(ctx, maker.f, "cuda-sm80", &how);
+        CHECK((b.copies > b.cells) == (channels == 40));
+        CHECK(b.cells > 0);
+        CHECK(b.stores == 0);
+        check(ctx, maker.f, {}, &how);
+      }
+}
+
 TEST_CASE("images are copied with zeros for what lies outside, a point of the window after the other") {
   for (const int64_t stride : {1, 2})
     for (const bool panels : {true, false}) {
@@ -217,22 +294,15 @@ TEST_CASE("taps and channels of a window that are one depth are copied in chunks
       CAPTURE(channels);
       ir::Context ctx;
       NestMaker m(ctx);
-      const uint32_t x = m.array("x", t, {m.n(7), m.n(11), m.n(channels)}), w = m.array("w", t, {m.n(3), m.n(3), m.n(channels), m.n(40)}), y = m.output("y", DType::F32, {m.n(7), m.n(11), m.n(40)});
-      m.f.arrays[w].layout.pieces = {{0, 1, 0}, {1, 1, 0}, {3, 16, 0}, {2, 1, 0}, {3, 1, 16}};
-      const ir::Dim *p = m.dim("p", m.n(7)), *q = m.dim("q", m.n(11)), *o = m.dim("o", m.n(40)), *u = m.dim("u", m.n(3)), *v = m.dim("v", m.n(3)), *c = m.dim("c", m.n(channels));
-      const auto place = [&](const ir::Dim* of, const ir::Dim* tap) { return ctx.add(ctx.add(m.at(of), m.at(tap)), m.n(-1)); };
-      const auto within = [&](const Expr* at, int64_t extent) { return ctx.binary(Op::And, ctx.binary(Op::Le, m.n(0), at), ctx.binary(Op::Lt, at, m.n(extent))); };
-      const Expr *left = m.load(x, {place(p, u), place(q, v), m.at(c)}), *right = m.load(w, {m.at(u), m.at(v), m.at(c), m.at(o)});
-      m.map({p, q, o}, y, {m.at(p), m.at(q), m.at(o)},
-            m.fold(Join::Sum, {u, v, c}, ctx.binary(Op::Mul, ctx.cast(DType::F32, left), ctx.cast(DType::F32, right)), ctx.binary(Op::And, within(place(p, u), 7), within(place(q, v), 11))));
+      windows(m, t, channels, 40);
       schedule::Schedule how = best(ctx, m.f);
       how.tile.flat = true;
       const Brought b = brought(ctx, m.f, "cuda-sm80", &how);
-      const bool is_short = t != DType::F32, chunks = !is_short || channels % 8 == 0;
-      CHECK((b.copies > 0) == (is_short || chunks));
-      CHECK(b.cells == 0);
+      const bool is_short = t != DType::F32;
+      CHECK(b.copies > b.cells);
+      CHECK((b.cells > 0) == (is_short && channels % 8 != 0));  // pairs of channels of which eight do not lie together
       CHECK((b.transposed > 0) == is_short);
-      CHECK((b.stores > 0) == (!is_short || !chunks));  // weights of f32, channels of which eight do not lie together
+      CHECK((b.stores > 0) == !is_short);  // weights of f32
       check(ctx, m.f, {}, &how);
     }
 }

@@ -250,20 +250,73 @@ size_t times(const std::string& text, const std::string& word) {
   return found;
 }
 
-TEST_CASE("the assembler keeps a tile of warps in registers, and its loop is products") {
+// What the assembler says of a module, and its listing. Nothing where it is not here.
+struct Assembled {
+  std::string text, said, sass;
+};
+std::optional<Assembled> assemble(const char* name, const std::vector<loop::Kernel>& kernels) {
   const auto has = [](const char* tool) { return std::system((std::string(tool) + " --version >/dev/null 2>&1").c_str()) == 0; };
-  if (!has("ptxas") || !has("nvdisasm")) {
-    MESSAGE("skipped: 1 test, no ptxas or nvdisasm here");
-    return;
-  }
+  static const bool is_here = has("ptxas") && has("nvdisasm");
+  if (!is_here) return std::nullopt;
   const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("mlc-mma-" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
-  const auto text_of = [](const std::filesystem::path& path) {
-    std::ifstream file(path);
-    return std::string((std::istreambuf_iterator<char>(file)), {});
+  const auto text_of = [&](const char* file) {
+    std::ifstream in(folder / file);
+    return std::string((std::istreambuf_iterator<char>(in)), {});
   };
+  const auto module = targets::emit_module(device(name), kernels);
+  REQUIRE_MESSAGE(module.ok(), (module.ok() ? "" : module.status().text()));
+  const auto decoded = gpu::decode(module->bytes);
+  REQUIRE(decoded.ok());
+  const std::vector<std::byte>& bytes = decoded->images[0].bytes;
+  Assembled made{std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size() - 1), "", ""};
+  std::ofstream(folder / "tile.ptx", std::ios::binary) << made.text;
+  const std::string architecture = std::string(name).substr(std::string(name).size() - 2), at = (folder / "").string();
+  CHECK(std::system(("ptxas -v -arch=sm_" + architecture + " -o " + at + "tile.cubin " + at + "tile.ptx >" + at + "log 2>&1").c_str()) == 0);
+  CHECK(std::system(("nvdisasm " + at + "tile.cubin >" + at + "sass 2>&1").c_str()) == 0);
+  made.said = text_of("log"), made.sass = text_of("sass");
+  std::filesystem::remove_all(folder);
+  return made;
+}
+
+TEST_CASE("three blocks of the largest tile of four warps are at once in f32, whatever the assembler takes for best") {
   for (const char* name : {"cuda-sm80", "cuda-sm90"})
-    for (const DType t : {DType::F32, DType::F16})
+    for (const bool image : {false, true})
+      for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{128, 64}, {64, 128}, {64, 64}}) {
+        CAPTURE(rows);
+        CAPTURE(columns);
+        CAPTURE(image);
+        ir::Context ctx;
+        NestMaker maker(ctx);
+        if (image) maker.conv({.n = 16, .h = 56, .w = 56, .c = 64, .m = 64, .residual = true});
+        else maker.matmul(maker.n(12800), maker.n(512), maker.n(1024), true, true, DType::F32);
+        schedule::Schedule how = best(ctx, maker.f, name);
+        how.tile.rows = rows, how.tile.columns = columns, how.block = 128;
+        const auto kernels = lower::lower(ctx, maker.f, maker.f.body[0], device(name), test::test_math, &how);
+        REQUIRE(kernels.ok());
+        const bool is_large = rows * columns == 128 * 64 && !image;
+        CHECK(kernels->front().resident == (is_large ? 3 : 0));
+        if (!image) {  // of one product lanes have fewer registers, and more blocks fit
+          NestMaker rounded(ctx);
+          rounded.matmul(rounded.n(12800), rounded.n(512), rounded.n(1024), true, true, DType::F32);
+          REQUIRE(passes::run(ctx, rounded.f, {.pipeline = {"products-in-tf32"}}).ok());
+          const auto one = lower::lower(ctx, rounded.f, rounded.f.body[0], device(name), test::test_math, &how);
+          REQUIRE(one.ok());
+          CHECK(one->front().resident == 0);
+        }
+        const auto made = assemble(name, *kernels);
+        if (!made) continue;
+        CHECK((made->text.find(".minnctapersm 3") != std::string::npos) == is_large);
+        const size_t used = made->said.find("Used "), spilled = made->said.find("stack frame, ");
+        REQUIRE((used != std::string::npos && spilled != std::string::npos));
+        CHECK_MESSAGE(std::stoi(made->said.substr(spilled + 13)) <= (is_large ? 8 : 0), made->said);  // addresses of the epilogue
+        if (is_large) CHECK(std::stoi(made->said.substr(used + 5)) <= 168);                          // 65,536 registers of three blocks, eight at once
+      }
+}
+
+TEST_CASE("the assembler keeps a tile of warps in registers, and its loop is products") {
+  for (const char* name : {"cuda-sm80", "cuda-sm90"})
+    for (const DType t : {DType::F32, DType::F16, DType::BF16})
       for (const int64_t side : {64, 128})
         for (const bool image : {false, true}) {
           if (image && t != DType::F32) continue;
@@ -272,36 +325,34 @@ TEST_CASE("the assembler keeps a tile of warps in registers, and its loop is pro
           // Rows enough that the fold is not cut in parts, and known, so that one kernel is for all.
           if (image) maker.conv({.n = 16, .h = 56, .w = 56, .c = 64, .m = 64, .residual = true});
           else maker.matmul(maker.n(12800), maker.n(512), maker.n(1024), true, true, t);
+          if (t == DType::BF16) maker.in_pairs(maker.f.inputs[1]);
+          const bool is_by_cells = t != DType::F16;
           schedule::Schedule how = best(ctx, maker.f, name);
           how.tile.rows = how.tile.columns = side, how.block = side == 128 ? 256 : 128;
           auto kernels = lower::lower(ctx, maker.f, maker.f.body[0], device(name), test::test_math, &how);
           REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
-          const auto module = targets::emit_module(device(name), *kernels);
-          REQUIRE_MESSAGE(module.ok(), (module.ok() ? "" : module.status().text()));
-          const auto decoded = gpu::decode(module->bytes);
-          REQUIRE(decoded.ok());
-          const std::vector<std::byte>& text = decoded->images[0].bytes;
-          std::ofstream(folder / "tile.ptx", std::ios::binary).write(reinterpret_cast<const char*>(text.data()), std::streamsize(text.size() - 1));
-          const std::string architecture = std::string(name).substr(std::string(name).size() - 2), at = (folder / "").string();
-          CHECK(std::system(("ptxas -v -arch=sm_" + architecture + " -o " + at + "tile.cubin " + at + "tile.ptx >" + at + "log 2>&1").c_str()) == 0);
-          CHECK(std::system(("nvdisasm " + at + "tile.cubin >" + at + "sass 2>&1").c_str()) == 0);
-          const std::string said = text_of(folder / "log");
+          const auto made = assemble(name, *kernels);
+          if (!made) {
+            MESSAGE("skipped: 1 test, no ptxas or nvdisasm here");
+            return;
+          }
+          const auto& [text, said, sass] = *made;
           CHECK_MESSAGE(said.find(" 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads") != std::string::npos, said);
-          const std::string sass = text_of(folder / "sass");
           const std::string loop = loop_of_products(sass);
           const size_t products = times(sass, "HMMA");
-          // A barrier for each piece; rows are copied by 16 bytes a lane, weights in panels cell by cell if they are f32, else as they lie, and transposed by a load of two steps of eight columns.
+          // A barrier for each piece; rows are copied by 16 bytes a lane, weights in panels cell by cell if they are f32 or pairs, else as they lie, and transposed by a load of two steps of eight columns.
           const size_t chunks = static_cast<size_t>(side * 4) / how.block;
           CHECK(times(loop, "HMMA") == products);
           CHECK(times(loop, " BAR.") == 1);
-          CHECK(times(loop, "LDGSTS.E.BYPASS.128") == (t == DType::F32 ? chunks : 2 * chunks));
-          CHECK(times(loop, "LDGSTS.E ") == (t == DType::F32 ? 4 * chunks : 0));
+          CHECK(times(loop, "LDGSTS.E.BYPASS.128") == (is_by_cells ? chunks : 2 * chunks));
+          CHECK(times(loop, "LDGSTS.E ") == (is_by_cells ? 4 * chunks : 0));
+          CHECK(times(loop, "LDG.") == 0);
           CHECK(times(loop, " STS.128 ") == 0);
           // Rows by step, columns by piece, each by one load of four matrices, whose registers products take as they are.
           const size_t loads_of_rows = static_cast<size_t>(side / 32) * 2, loads_of_columns = static_cast<size_t>(side / (how.block / 64) / 8);
-          CHECK(times(loop, "LDSM.16.M88.4") == loads_of_rows + (t == DType::F32 ? loads_of_columns : 0));
-          CHECK(times(loop, "LDSM.16.MT88.4") == (t == DType::F32 ? 0 : loads_of_columns));
-          if (t == DType::F16) CHECK(times(loop, "MOV ") + times(loop, "IMAD.MOV") <= 4);
+          CHECK(times(loop, "LDSM.16.M88.4") == loads_of_rows + (is_by_cells ? loads_of_columns : 0));
+          CHECK(times(loop, "LDSM.16.MT88.4") == (is_by_cells ? 0 : loads_of_columns));
+          if (t != DType::F32) CHECK(times(loop, "MOV ") + times(loop, "IMAD.MOV") <= 4);
           // All of a piece, once: 16 rows by 8 columns and half a piece in each, three of them in f32.
           const auto warps = static_cast<size_t>(how.block / 32), want = static_cast<size_t>(side * side / 128) * 2 * (t == DType::F32 ? 3 : 1) / warps;
           CHECK(products == want);
@@ -310,5 +361,4 @@ TEST_CASE("the assembler keeps a tile of warps in registers, and its loop is pro
           MESSAGE(std::string(name) << " " << std::string(name_of(t)) << " " << side << std::string(image ? " convolution: " : " product: ") << products << " HMMA, " << times(loop, "LDGSTS") << " LDGSTS, " << times(loop, "LDG.") << " LDG, " << times(loop, " BAR.") << " BAR of " << times(loop, ";") << " in the loop, "
                                     << said.substr(used, said.find('\n', used) - used));
         }
-  std::filesystem::remove_all(folder);
 }

@@ -168,6 +168,22 @@ TEST_CASE("clusters have 2 to 8 blocks along x, and what they do stands in entri
   CHECK_FALSE(refusal(in_cluster(".reqnctapercluster 4, 1, 1\n", "mapa.shared::cluster.u64 %rd1, %rd2::;\n")).empty());
 }
 
+TEST_CASE("an entry may say how many blocks a multiprocessor holds, before its cluster") {
+  const auto with = [](std::string_view directives) {
+    std::string text = entry("");
+    text.insert(text.find("{"), directives);
+    return text;
+  };
+  for (const char* right : {".minnctapersm 1\n", ".minnctapersm 32\n", ".minnctapersm 3\n.reqnctapercluster 8, 1, 1\n"}) {
+    const auto image = parse(with(right));
+    CHECK_MESSAGE(image.ok(), (image.ok() ? "" : image.status().text()));
+  }
+  for (const char* wrong : {".minnctapersm 0\n", ".minnctapersm 33\n", ".minnctapersm -1\n", ".minnctapersm\n", ".minnctapersm 3\n.minnctapersm 3\n", ".reqnctapercluster 8, 1, 1\n.minnctapersm 3\n"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(refusal(with(wrong)).empty());
+  }
+}
+
 TEST_CASE("products of a warp take as many registers as their fragments, and all lanes of it") {
   const std::string mma = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 ";
   const std::string sums = "{%f0, %f1, %f2, %f3}", a = "{%r0, %r1, %r2, %r3}", b = "{%r0, %r1}";
