@@ -42,7 +42,8 @@ class DeviceProducts {
     if (few) {
       s.ranked.push_back(slices());
     } else {
-      if (!mma_.empty()) s.ranked = mma_schedules(job_, p_, size_, base_, mma_);
+      for (const std::string& instruction : mma_)
+        for (schedule::Schedule& one : mma_schedules(job_, p_, size_, base_, instruction)) s.ranked.push_back(std::move(one));
       if (!p_.cluster) tiles(s.ranked);
     }
     s.build = [&job = job_, &nest = n_, p = p_, few](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
@@ -76,10 +77,10 @@ class DeviceProducts {
     space.block = few ? kSliceLanes : kTileLanes;
     space.shared_bytes = kDeviceShared;
     space.instructions = {instruction()};
-    if (!few) mma_ = mma_instruction(job_, p_, size_);
+    if (!few) mma_ = mma_instructions(job_, p_, size_);
     if (!few) dot_ = dot_instruction(job_, p_);
     if (!dot_.empty()) space.instructions.push_back(dot_);
-    if (!mma_.empty()) space.instructions.push_back(mma_);
+    space.instructions.insert(space.instructions.end(), mma_.begin(), mma_.end());
     if (few) space.tile_rows = few_of(p_.rows);
     else space.places = {"sums"};
     const auto add = [&](const ir::Dim* d, bool reduces) {
@@ -176,7 +177,8 @@ class DeviceProducts {
   Facts facts_;
   DimNames names_;
   schedule::Schedule base_;
-  std::string mma_, dot_;  // the instructions of tensor cores and of cells of codes; empty: there is none for this product
+  std::vector<std::string> mma_;  // the instructions of tensor cores, best first
+  std::string dot_;               // that of cells of codes; empty: there is none for this product
 };
 
 }  // namespace

@@ -42,7 +42,7 @@ using ir::Op;
 namespace {
 
 constexpr int64_t kGroupChunks = loop::kGroupCells / kCellsOfChunk;  // factors of groups of warps begin at multiples of so many
-constexpr double kLeastGroupSide = loop::kGroupRows;  // of rows and columns
+constexpr double kLeastGroupSide = loop::kGroupRows, kLeastGroupDepth = 128;  // of rows and columns; of the depth
 constexpr int64_t kPadOfSums = 8;                    // behind each row of sums in memory: four rows meet in no bank
 constexpr uint32_t kFirstBits = 0x80808080;    // of four codes
 constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32, kLeastShortSide = 16;  // a tile half of which is empty is worth it where an instruction does 8 or 16 times as much as lanes
@@ -740,15 +740,24 @@ double mma_cost(const targets::DeviceRow& machine, const ProductSize& size, int6
   return std::max(blocks, machine.mma_blocks * machine.multiprocessors) * static_cast<double>(rows * columns) * (1 + machine.mma_load_operations * (1 / static_cast<double>(rows) + 1 / static_cast<double>(columns)));
 }
 
+// Whether products by groups of warps are worth it: where their smallest tiles, half of which should not be empty, are a block for each multiprocessor. Behind a short
+// depth it is the end of a tile that takes the time, of which smaller tiles do more at once. `size` has the depth that a block of a cluster has.
+bool is_worth_groups(const Job& job, const DeviceProduct& p, const ProductSize& size) {
+  const double blocks = std::ceil(size.rows / double{loop::kGroupRows}) * std::ceil(size.columns / double{loop::kGroupRows}) * size.batch;
+  return blocks >= job.device().multiprocessors && size.depth * (p.cluster ? estimate(p.cluster->extent) : 1) >= kLeastGroupDepth;
+}
+
 }  // namespace
 
-std::string mma_instruction(const Job& job, const DeviceProduct& p, const ProductSize& size) {
+std::vector<std::string> mma_instructions(const Job& job, const DeviceProduct& p, const ProductSize& size) {
   if (!job.target.has_mma || (p.sum() != DType::F32 && !is_product_of_codes(p))) return {};
   const DType factors = factors_of(p);
   const double side = factors == DType::F32 ? kLeastMmaSide : kLeastShortSide;
   if (size.rows < side || size.columns < side || size.depth < kLeastMmaDepth) return {};
-  const bool is_group = job.target.has_group_mma && factors != DType::F32 && size.rows >= kLeastGroupSide && size.columns >= kLeastGroupSide;
-  return (is_group ? "wgmma." : "mma.") + std::string(name_of(factors));
+  std::vector<std::string> all{"mma." + std::string(name_of(factors))};
+  if (job.target.has_group_mma && factors != DType::F32 && size.rows >= kLeastGroupSide && size.columns >= kLeastGroupSide)
+    all.insert(is_worth_groups(job, p, size) ? all.begin() : all.end(), "wgmma." + std::string(name_of(factors)));
+  return all;
 }
 
 std::vector<schedule::Schedule> mma_schedules(const Job& job, const DeviceProduct& p, const ProductSize& size, schedule::Schedule base, const std::string& instruction) {

@@ -9,8 +9,9 @@
 
 namespace mlc::lower {
 
-// What multiplies there: "mma.f16", "mma.bf16", "mma.i8" for codes of 8 bits, or "mma.f32" for three products of tf32 (one, of factors that it holds); "wgmma." and the same, but f32, where four warps do together; empty: lanes do, by multiply-adds.
-std::string mma_instruction(const Job& job, const DeviceProduct& p, const ProductSize& size);
+// What multiplies there: "mma.f16", "mma.bf16", "mma.i8" for codes of 8 bits, or "mma.f32" for three products of tf32 (one, of factors that it holds); "wgmma." and the same, but f32, where four warps may
+// do together. Best first; none: lanes do, by multiply-adds.
+std::vector<std::string> mma_instructions(const Job& job, const DeviceProduct& p, const ProductSize& size);
 // The type of factors that are taken as they are; I8: codes of both signs; F32: they are computed in f32 first. Of one operand: its elements.
 DType factors_of(const DeviceProduct& p);
 DType element_type(const nest::Operand& o);

@@ -82,7 +82,7 @@ FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& 
   if (!longest) return {};
   const targets::DeviceRow& machine = job.device();
   ProductSize whole = product_size(nest, p);
-  const bool slices = is_slices(nest, p), by_warps = !mma_instruction(job, p, whole).empty();
+  const bool slices = is_slices(nest, p), by_warps = !mma_instructions(job, p, whole).empty();
   const bool by_dots = !by_warps && !slices && !dot_instruction(job, p).empty();
   const int64_t codes = by_dots || (by_warps && is_product_of_codes(p)) ? kCodesOfStep : 1;
   const double operations = by_dots ? operations_of_dot(machine) : 1;

@@ -26,13 +26,18 @@ struct Size {
   int64_t m, k, n;
 };
 
+// The best one by groups of warps, which is not the best one of all where there are few blocks.
 schedule::Schedule best(ir::Context& ctx, const nest::Function& f) {
-  const auto all = lower::candidates(ctx, f, f.body[0], sm90a());
+  const auto all = lower::alternatives(ctx, f, f.body[0], sm90a());
   REQUIRE(all.ok());
-  return all->front();
+  const auto found = std::find_if(all->begin(), all->end(), schedule::is_group_mma);
+  REQUIRE(found != all->end());
+  return *found;
 }
 
 void check_group(ir::Context& ctx, const nest::Function& f, const char* instruction, const test::Symbols& symbols = {}, const schedule::Schedule* how = nullptr) {
+  const schedule::Schedule group = how ? *how : best(ctx, f);
+  how = &group;
   const test::Kernels all = test::lower_all(ctx, f, sm90a(), test::test_math, how);
   std::string schedules;
   for (const std::string& one : test::schedules_of(all)) schedules += one;
@@ -133,21 +138,22 @@ TEST_CASE("groups of warps take weights in panels with an epilogue, images in pa
   for (const auto& [a, b, c] : {Size{0, 5, 7}, {1, 1, 1}, {5, 0, 3}, {65, 33, 70}}) check_group(ctx, maker.f, "bf16", {{m, a}, {k, b}, {n, c}});
 }
 
-TEST_CASE("groups of warps are for one target, and products of 16 bits and of codes with 64 rows and columns") {
+TEST_CASE("groups of warps are for one target, and products of 16 bits and of codes with a tile for each multiprocessor") {
   ir::Context ctx;
-  const auto instruction = [&](int64_t rows, int64_t columns, DType t, const char* target = "cuda-sm90a") {
+  const auto instruction = [&](int64_t rows, int64_t columns, DType t, const char* target = "cuda-sm90a", int64_t depth = 512) {
     NestMaker maker(ctx);
-    product(maker, maker.n(rows), maker.n(64), maker.n(columns), t, t);
+    product(maker, maker.n(rows), maker.n(depth), maker.n(columns), t, t);
     const auto all = lower::candidates(ctx, maker.f, maker.f.body[0], *targets::find_target(target));
     REQUIRE(all.ok());
     return all->front().instruction;
   };
-  CHECK(instruction(64, 64, DType::F16) == "wgmma.f16");
-  CHECK(instruction(64, 64, DType::F16, "cuda-sm90") == "mma.f16");
-  CHECK(instruction(64, 64, DType::F32) == "mma.f32");
-  CHECK(instruction(63, 64, DType::F16) == "mma.f16");
-  CHECK(instruction(64, 40, DType::BF16) == "mma.bf16");
-  CHECK(instruction(64, 64, DType::I8) == "wgmma.i8");
+  CHECK(instruction(4096, 1024, DType::F16) == "wgmma.f16");
+  CHECK(instruction(4096, 1024, DType::I8) == "wgmma.i8");
+  CHECK(instruction(4096, 1024, DType::F16, "cuda-sm90") == "mma.f16");
+  CHECK(instruction(4096, 1024, DType::F32) == "mma.f32");
+  CHECK(instruction(64, 1024, DType::F16) == "mma.f16");
+  CHECK(instruction(40960, 40, DType::BF16) == "mma.bf16");
+  CHECK(instruction(4096, 1024, DType::F16, "cuda-sm90a", 64) == "mma.f16");
 }
 
 TEST_CASE("groups of warps in blocks of a cluster add up what these have") {
