@@ -160,7 +160,9 @@ TEST_CASE("the border of a picture is read by no sum beside a product with weigh
       const uint32_t x = net.array("x", DType::U8, {C, side, side}), w = net.array("w", DType::U8, {net.n(16), C, K, K});
       const uint32_t y = net.output("y", DType::I32, {net.n(16), side, side});
       auto m = net.dim("m", net.n(16)), p = net.dim("p", side), q = net.dim("q", side), c = net.dim("c", C), u = net.dim("u", K), v = net.dim("v", K);
-      const auto number = [&](uint32_t array, std::vector<const Expr*> index, int64_t less) { return ctx.binary(Op::Sub, ctx.cast(DType::I32, net.load(array, std::move(index))), ctx.integer(less, DType::I32)); };
+      const auto number = [&](uint32_t array, std::vector<const Expr*> index, int64_t less) {
+        return ctx.binary(Op::Sub, ctx.cast(DType::I32, net.load(array, std::move(index))), ctx.integer(less, DType::I32));
+      };
       const Expr *row = ctx.add(ctx.add(net.at(p), net.at(u)), net.n(-1)), *column = ctx.add(ctx.add(net.at(q), net.at(v)), net.n(-1));
       const Expr* product = ctx.binary(Op::Mul, number(x, {net.at(c), row, column}, zero), number(w, {net.at(m), net.at(c), net.at(u), net.at(v)}, other));
       const Expr* where = ctx.binary(Op::And, net.within(row, side), net.within(column, side));
