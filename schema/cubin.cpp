@@ -16,7 +16,7 @@ constexpr uint32_t kProgramBits = 1, kSymbolTable = 2, kStringTable = 3, kNoBits
 constexpr uint64_t kExecuted = 4;                              // flag of a section
 constexpr uint8_t kLocal = 0, kFunction = 2, kIsEntry = 0x10;  // of a symbol: binding, type, other
 constexpr uint8_t kAbi7 = 51, kAbi8 = 65;                      // EI_OSABI: up to CUDA 12, from 13 on
-constexpr uint64_t kHeaderLen = 64, kSectionLen = 64, kSymbolLen = 24, kMostSections = 1 << 20;
+constexpr uint64_t kHeaderLen = 64, kSectionLen = 64, kSymbolLen = 24, kMostSections = 1 << 20, kKiB = 1024;
 
 struct Section {
   uint32_t name = 0, type = 0;
@@ -159,8 +159,10 @@ Status check_cubin(Bytes bytes, uint32_t architecture, std::span<const Entry* co
   for (const Entry* e : entries) {
     const auto found = std::find_if(cubin.entries.begin(), cubin.entries.end(), [&](const Cubin::Entry& c) { return c.name == e->name; });
     if (found == cubin.entries.end()) return Status(Code::Malformed, "a cubin without entry '{}'", e->name);
-    // From sm_90 on the system keeps a KiB of its own in a block's memory, before ours.
-    if (found->shared_bytes != e->shared_bytes && found->shared_bytes != e->shared_bytes + 1024)
+    // From sm_90 on the system keeps a KiB of its own in a block's memory, before ours. Where a kernel of the image has an array at a multiple of a KiB that the launch
+    // gives, what stands before such arrays is whole KiB in all of them.
+    const uint64_t with_system = uint64_t{e->shared_bytes} + kKiB, whole = (with_system + kKiB - 1) / kKiB * kKiB;
+    if (found->shared_bytes != e->shared_bytes && found->shared_bytes != with_system && found->shared_bytes != whole)
       return Status(Code::Malformed, "a cubin whose entry '{}' has {} bytes of shared memory, expected {}", e->name, found->shared_bytes, e->shared_bytes);
   }
   return ok();

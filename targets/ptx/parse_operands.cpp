@@ -18,12 +18,13 @@ unsigned bits_of(RegClass c) {
 }
 bool is_float(RegClass c) { return c == RegClass::F32 || c == RegClass::F64; }
 
-// A number of `bits` bits: decimal, or for floats the bits in hexadecimal behind 0f or 0d.
+// A number of `bits` bits: decimal, or for floats the bits in hexadecimal behind 0f or 0d; of 16 bits, which have no type of their own, behind 0x.
 std::optional<int64_t> number_of(std::string_view word, bool is_negative, std::string_view type) {
   const unsigned bits = bits_of_type(type);
-  if (is_float_type(type)) {
+  const bool is_half = type == "b16" && word.starts_with("0x");
+  if (is_float_type(type) || is_half) {
     const size_t digits = bits / 4;
-    if (is_negative || word.size() != 2 + digits || word[0] != '0' || word[1] != (bits == 32 ? 'f' : 'd')) return std::nullopt;
+    if (is_negative || word.size() != 2 + digits || word[0] != '0' || word[1] != (is_half ? 'x' : bits == 32 ? 'f' : 'd')) return std::nullopt;
     uint64_t value = 0;
     for (const char c : word.substr(2)) {
       const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;

@@ -48,6 +48,21 @@ def products_of_f16_stay_so_on_tensor_cores(t):
     t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned", "--devices", "gpu")
 
 
+def groups_of_warps_multiply_where_the_device_and_its_driver_are_of_their_target(t):
+    """cuda-sm90a is for one capability, and its text for drivers of CUDA 12.4 on; others take the file's next variant."""
+    w = tensor("w", "f16", [64, 128], struct.pack("<8192e", *((-1) ** (k // 7) * (1 + k % 97 / 1024) for k in range(8192))))
+    (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["y"], "product")], [port("x", "f16", [128, 64])], [port("y", "f16", [128, 128])], [w], opset=17))
+    done = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--target", "cuda-sm90,cuda-sm90a,native", "--cubin", "none", "--dump", "schedule")
+    assert "instr wgmma.f16" in done.stdout + done.stderr, done.stdout + done.stderr
+    t.env["LD_LIBRARY_PATH"] = os.environ["MLC_FAKE_CUDA_FOLDER"]
+    for device, chosen in (("cc=90 driver=12040", "cuda-sm90a"), ("cc=90 driver=12030", "cuda-sm90"), ("cc=100 driver=13000", "cuda-sm90")):
+        t.env["MLC_FAKE_CUDA"] = device
+        assert t.json("mlrun", "explain", "m.mlc", "--allow-unsigned", "--devices", "gpu")["chosen"] == chosen, device
+        tested = t.json("mlrun", "selftest", "m.mlc", "--allow-unsigned", "--devices", "gpu")
+        told = {v["name"]: v["answer"] for v in tested["variants"]}
+        assert told["cuda-sm90"] == "ok" and told["cuda-sm90a"] == ("ok" if chosen == "cuda-sm90a" else "skip"), (device, tested)
+
+
 def products_that_a_build_rounds_to_f16_are_so_on_tensor_cores(t):
     w = tensor("w", "f32", [64, 64], struct.pack("<4096f", *((-1) ** (k // 7) * (1 + k % 97 / 8192) for k in range(4096))))
     (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["y"], "product")], [port("x", "f32", [64, 64])], [port("y", "f32", [64, 64])], [w], opset=17))
@@ -206,5 +221,5 @@ def sessions_of_a_bench_fall_back_like_the_first(t):
 
 
 if __name__ == "__main__":
-    main([every_mode_goes_on_where_the_device_fails, sessions_of_a_bench_fall_back_like_the_first, arrays_of_the_application_stay_on_the_device, a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, factors_are_rounded_to_tf32_where_tensor_cores_multiply_and_nowhere_else, products_of_f16_stay_so_on_tensor_cores, products_that_a_build_rounds_to_f16_are_so_on_tensor_cores, recordings_are_graphs_and_a_driver_that_makes_none_is_named, cubins_are_taken_first_and_a_driver_that_takes_none_is_named,
+    main([every_mode_goes_on_where_the_device_fails, sessions_of_a_bench_fall_back_like_the_first, arrays_of_the_application_stay_on_the_device, a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, factors_are_rounded_to_tf32_where_tensor_cores_multiply_and_nowhere_else, products_of_f16_stay_so_on_tensor_cores, groups_of_warps_multiply_where_the_device_and_its_driver_are_of_their_target, products_that_a_build_rounds_to_f16_are_so_on_tensor_cores, attention_that_a_build_rounds_is_so_on_tensor_cores, recordings_are_graphs_and_a_driver_that_makes_none_is_named, cubins_are_taken_first_and_a_driver_that_takes_none_is_named,
           cubins_are_asked_for_by_their_names, a_variant_fits_on_devices_that_are_new_enough, without_a_device_the_processor_runs_it])

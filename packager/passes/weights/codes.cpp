@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <map>
 
+#include "packager/ir/broadcast.h"
 #include "packager/nest/facts/contraction.h"
 #include "packager/nest/text/names.h"
 #include "packager/passes/all.h"
@@ -75,9 +76,20 @@ class Codes {
     auto c = product_of_codes(nest.dims, e);
     if (!c || is_weight(c->a) || is_weight(c->b)) return std::nullopt;
     if (nest::is_turned(ctx_, *c, w.index)) c = c->swapped();
+    if (c->fold->fold->where && !is_everywhere(c->b)) c = c->swapped();  // with_signed_codes
     const bool has_depth = std::any_of(c->k.begin(), c->k.end(), [](const ir::Dim* d) { return !d->extent->is_const() || d->extent->i >= nest::kGroup; });
     if (!has_depth || !nest::is_worth_packing(*c)) return std::nullopt;
     return c;
+  }
+  // Whether an operand may be read at all points of the sum, whatever its condition leaves out.
+  bool is_everywhere(const nest::Operand& o) {
+    const auto& shape = f_.arrays[o.load->array].shape;
+    for (size_t k = 0; k < shape.size(); ++k) {
+      const Expr* at = o.load->args[k];
+      if (ir::broadcast_in_range(ctx_, at, shape[k])) continue;
+      if (!ir::proves(ctx_, ctx_.binary(Op::Le, ctx_.integer(0), at), {}) || !ir::proves(ctx_, ctx_.binary(Op::Lt, at, shape[k]), {})) return false;
+    }
+    return true;
   }
   static bool is_done(const nest::Contraction& c) { return c.b.load->type.dtype == DType::I8 && !c.b.zero && !c.a.zero; }
 
@@ -168,12 +180,12 @@ class Codes {
     return ctx_.binary(Op::Add, sum, times == za ? sums : ctx_.binary(Op::Mul, za, sums));
   }
 
-  // The same of two values of the run.
+  // The same of two values of the run. The condition stays where it is if `b` may not be read without it: the border of a picture is none of the array.
   const Expr* with_signed_codes(const nest::Nest& nest, const nest::Contraction& c) {
     const Expr *za = c.a.zero ? c.a.zero : number(0), *zb = c.b.zero ? c.b.zero : number(0), *taken = number(c.b.code() == DType::U8 ? kSign : 0);
     ir::Fold fold = *c.fold->fold;
     const Expr *a = ctx_.cast(DType::I32, c.a.load), *b = ctx_.cast(DType::I32, c.b.load);
-    if (fold.where && !za->is_int(0)) {
+    if (fold.where && !za->is_int(0) && is_everywhere(c.b)) {
       a = ctx_.select(fold.where, a, za);
       fold.where = nullptr;
     }

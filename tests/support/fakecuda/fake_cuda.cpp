@@ -210,10 +210,11 @@ int cuModuleLoadDataEx(Handle* module, const void* image, unsigned num_options, 
     return 218;
   }
   // The releases of CUDA that brought these versions.
-  const std::map<unsigned, int> releases = {{65, 10020}, {70, 11000}, {78, 11080}, {80, 12000}};
+  const std::map<unsigned, int> releases = {{65, 10020}, {70, 11000}, {78, 11080}, {84, 12040}};
   const auto release = releases.find(parsed->version);
   if (release == releases.end() || release->second > fake().number("driver", 13000)) return 222;
-  if (int(parsed->sm) > fake().number("cc", 90)) return 218;
+  const auto cc = static_cast<unsigned>(fake().number("cc", 90));
+  if (parsed->is_specific ? parsed->sm != cc : parsed->sm > cc) return 218;
   auto made = std::make_unique<Module>();
   made->image = std::move(*parsed);
   for (const Entry& e : made->image.entries) made->functions[e.name].entry = &e;

@@ -13,8 +13,9 @@ namespace {
 
 using Make = std::function<void(NestMaker&, std::mt19937&, const Extents&)>;
 
-test::ScheduleCounts check_device(uint32_t seed, bool exact, const Make& make) {
-  const test::ScheduleCounts counts = test::check_many(seed, exact, {"vulkan-base", "cuda-sm75", "cuda-sm80", "cuda-sm90"}, make);
+test::ScheduleCounts check_device(uint32_t seed, bool exact, const Make& make,
+                                  std::initializer_list<const char*> targets = {"vulkan-base", "cuda-sm75", "cuda-sm80", "cuda-sm90"}, int statements = 12) {
+  const test::ScheduleCounts counts = test::check_many(seed, exact, targets, make, statements);
   CHECK(counts.refused > 24);
   return counts;
 }
@@ -29,6 +30,21 @@ void softmax(NestMaker& m, const Expr* N, const Expr* C) {
   m.map({n, c}, y, {m.at(n), m.at(c)}, ctx.binary(Op::Div, above(c), m.fold(Join::Sum, {k}, above(k))));
 }
 
+// y = sum x * w of numbers of 16 bits or codes, which lie along the depth or by points.
+void short_product(NestMaker& m, std::mt19937& rng, const Extents& extent, DType x_type, DType w_type) {
+  ir::Context& ctx = m.ctx;
+  const DType sum = is_float(x_type) ? DType::F32 : DType::I32;
+  const Expr *M = extent(test::one_of<int64_t>(rng, {64, 72, 131})), *K = extent(test::one_of<int64_t>(rng, {32, 40, 64, 67})), *N = extent(test::one_of<int64_t>(rng, {64, 80, 136}));
+  const bool x_by_points = rng() % 2, w_by_points = rng() % 2;
+  const uint32_t x = m.array("x", x_type, x_by_points ? std::vector{K, M} : std::vector{M, K});
+  const uint32_t w = m.array("w", w_type, w_by_points ? std::vector{K, N} : std::vector{N, K}), y = m.output("y", sum, {M, N});
+  const ir::Dim *i = m.dim("m", M), *k = m.dim("k", K), *j = m.dim("n", N);
+  const auto load = [&](uint32_t array, const ir::Dim* points, bool by_points) {
+    return ctx.cast(sum, by_points ? m.load(array, {m.at(k), m.at(points)}) : m.load(array, {m.at(points), m.at(k)}));
+  };
+  m.map({i, j}, y, {m.at(i), m.at(j)}, m.fold(Join::Sum, {k}, ctx.binary(Op::Mul, load(x, i, x_by_points), load(w, j, w_by_points))));
+}
+
 }  // namespace
 
 TEST_CASE("legal schedules of products in tiles") {
@@ -36,6 +52,21 @@ TEST_CASE("legal schedules of products in tiles") {
     m.matmul(extent(test::one_of<int64_t>(rng, {9, 16, 33, 70})), extent(test::one_of<int64_t>(rng, {1, 8, 24, 31})), extent(test::one_of<int64_t>(rng, {16, 31, 66})), rng() % 2);
   });
   CHECK(counts.altered > 24);
+}
+
+TEST_CASE("legal schedules of products of 16 bits, by warps and by groups of them") {
+  const auto counts = check_device(31, false, [](NestMaker& m, std::mt19937& rng, const Extents& extent) {
+    const DType t = test::one_of(rng, {DType::F16, DType::BF16});
+    short_product(m, rng, extent, t, t);
+  }, {"cuda-sm80", "cuda-sm90a", "cuda-sm90a"}, 8);
+  CHECK(counts.altered > 16);
+}
+
+TEST_CASE("legal schedules of products of codes by groups of warps") {
+  const auto counts = check_device(32, true, [](NestMaker& m, std::mt19937& rng, const Extents& extent) {
+    short_product(m, rng, extent, test::one_of(rng, {DType::U8, DType::I8}), test::one_of(rng, {DType::U8, DType::I8}));
+  }, {"cuda-sm90a"}, 6);
+  CHECK(counts.altered > 8);
 }
 
 TEST_CASE("legal schedules of convolutions in tiles") {

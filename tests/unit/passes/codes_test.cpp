@@ -151,6 +151,41 @@ TEST_CASE("a convolution of codes with few channels reads a copy with its border
     }
 }
 
+TEST_CASE("the border of a picture is read by no sum beside a product with weights of the run") {
+  for (const int64_t zero : {0, 9})
+    for (const int64_t other : {0, 122}) {
+      ir::Context ctx;
+      Quantised net(ctx);
+      const Expr *C = net.n(8), *K = net.n(3), *side = net.n(5);
+      const uint32_t x = net.array("x", DType::U8, {C, side, side}), w = net.array("w", DType::U8, {net.n(16), C, K, K});
+      const uint32_t y = net.output("y", DType::I32, {net.n(16), side, side});
+      auto m = net.dim("m", net.n(16)), p = net.dim("p", side), q = net.dim("q", side), c = net.dim("c", C), u = net.dim("u", K), v = net.dim("v", K);
+      const auto number = [&](uint32_t array, std::vector<const Expr*> index, int64_t less) {
+        return ctx.binary(Op::Sub, ctx.cast(DType::I32, net.load(array, std::move(index))), ctx.integer(less, DType::I32));
+      };
+      const Expr *row = ctx.add(ctx.add(net.at(p), net.at(u)), net.n(-1)), *column = ctx.add(ctx.add(net.at(q), net.at(v)), net.n(-1));
+      const Expr* product = ctx.binary(Op::Mul, number(x, {net.at(c), row, column}, zero), number(w, {net.at(m), net.at(c), net.at(u), net.at(v)}, other));
+      const Expr* where = ctx.binary(Op::And, net.within(row, side), net.within(column, side));
+      net.map({m, p, q}, y, {net.at(m), net.at(p), net.at(q)}, net.fold(ir::Join::Sum, {c, u, v}, product, where), "conv");
+      const std::vector<nest::Tensor> inputs{net.random(DType::U8, {8, 5, 5}), net.random(DType::U8, {16, 8, 3, 3})};
+      const auto want = net.answers(inputs);
+      const Status s = passes::run(ctx, net.f, {.check = true});  // index ranges
+      INFO(nest::print(net.f));
+      REQUIRE_MESSAGE(s.ok(), s.text());
+      CHECK(net.answers(inputs)[0].bytes == want[0].bytes);
+      // The picture has the condition, and the weights are what is packed.
+      bool is_padded = false;
+      for (const nest::Statement& made : net.f.body)
+        passes::for_roots(made, [&](const Expr* root) {
+          ir::walk(root, [&](const Expr* e) {
+            const auto found = nest::contraction_of(ctx, made.nest->dims, e);
+            is_padded |= found && ((found->a.inside && found->a.load->array == x) || (found->b.inside && found->b.load->array == x));
+          });
+        });
+      CHECK(is_padded == (zero != 0));
+    }
+}
+
 TEST_CASE("a product of codes is stored as it is where its columns are taken apart, however few they are") {
   for (const bool quantised : {false, true}) {
     ir::Context ctx;

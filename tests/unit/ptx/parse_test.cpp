@@ -59,6 +59,12 @@ TEST_CASE("forms that the code generator uses are taken") {
   CHECK(taken("ld.global.nc.v4.f32 {%f0, %f1, %f2, %f3}, [%rd1+16];\nst.global.v2.u32 [%rd1], {%r0, %r1};\n"));
   CHECK(taken("ld.global.u8 %rs1, [%rd1];\nst.global.u8 [%rd1], %r1;\ncvt.s64.s8 %rd1, %rd2;\ncvt.u32.u8 %r1, %rs1;\n"));
   CHECK(taken("cvt.f32.f16 %f1, %rs1;\ncvt.rn.f16.f32 %rs1, %f1;\ncvt.rn.bf16.f32 %rs1, %f1;\ncvt.rn.f16x2.f32 %r1, %f1, %f2;\ncvt.rn.bf16x2.f32 %r1, %f1, %f2;\nex2.approx.ftz.f32 %f1, %f2;\nshfl.sync.bfly.b32 %r1, %r2, 16, 31, -1;\n"));
+  // A constant of f16 or bf16 is its bits.
+  const auto half = parse(entry("mov.b16 %rs1, 0xBF80;\nselp.b16 %rs1, %rs2, 0x0000, %p1;\n"));
+  REQUIRE_MESSAGE(half.ok(), half.status().text());
+  CHECK(half->entries[0].code[0].operands[1].value == 0xBF80);
+  for (const char* number : {"0x", "0xBF8", "0xBF800", "0xbf80", "0xBF8G", "-0xBF80"}) CHECK(!refusal(entry(std::string("mov.b16 %rs1, ") + number + ";\n")).empty());
+  CHECK(!refusal(entry("add.s16 %rs1, %rs1, 0xBF80;\n")).empty());
   CHECK(taken("$L_a:\n.pragma \"nounroll\";\n@%p1 bra $L_a;\nbar.sync 0;\n"));
   CHECK(refusal(entry("mov.u64 %rd1, k_shared;\nld.shared.f32 %f1, [k_shared+8];\n", ".shared .align 16 .b8 k_shared[64];\n")).empty());
 }
