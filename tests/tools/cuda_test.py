@@ -50,8 +50,9 @@ def products_of_f16_stay_so_on_tensor_cores(t):
 
 def groups_of_warps_multiply_where_the_device_and_its_driver_are_of_their_target(t):
     """cuda-sm90a is for one capability, and its text for drivers of CUDA 12.4 on; others take the file's next variant."""
-    w = tensor("w", "f16", [64, 128], struct.pack("<8192e", *((-1) ** (k // 7) * (1 + k % 97 / 1024) for k in range(8192))))
-    (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["y"], "product")], [port("x", "f16", [128, 64])], [port("y", "f16", [128, 128])], [w], opset=17))
+    # A tile of 64 x 64 for each of 132 multiprocessors, and a depth that is worth them.
+    w = tensor("w", "f16", [128, 768], struct.pack("<98304e", *((-1) ** (k // 7) * (1 + k % 97 / 1024) for k in range(98304))))
+    (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["y"], "product")], [port("x", "f16", [768, 128])], [port("y", "f16", [768, 768])], [w], opset=17))
     done = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--target", "cuda-sm90,cuda-sm90a,native", "--cubin", "none", "--dump", "schedule")
     assert "instr wgmma.f16" in done.stdout + done.stderr, done.stdout + done.stderr
     t.env["LD_LIBRARY_PATH"] = os.environ["MLC_FAKE_CUDA_FOLDER"]
