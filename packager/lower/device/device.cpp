@@ -1,11 +1,11 @@
 // What a device needs that a processor does not: a lane has one point and computes all of it, so what many points share is a
 // kernel of its own, launched before, and so are the chunks of a long fold that few points have; a product is kernels for few rows and
-// for many, and its fold in parts where its points are few blocks (device_parts.cpp); and a launch takes a number of
+// for many, and its fold in parts where its points are few blocks (product/parts.cpp); and a launch takes a number of
 // buffers at most, so what reads more is cut. What passes between such kernels is in workspaces.
 #include <algorithm>
 #include <set>
 
-#include "packager/lower/device/device_product.h"
+#include "packager/lower/device/product/parts.h"
 
 namespace mlc::lower {
 

@@ -1,5 +1,5 @@
 // Devices: marks statements that are attention together, from the product of queries and keys to the sum of values, so that lowering
-// may keep the scores of a block to itself (packager/lower/device/attention.h). What it is in detail is found there.
+// may keep the scores of a block to itself (packager/lower/device/attention/attention.h). What it is in detail is found there.
 #include <algorithm>
 
 #include "packager/nest/facts/contraction.h"

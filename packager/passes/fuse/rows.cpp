@@ -5,7 +5,7 @@
 //   becomes    y[r, u] = exp(x[r, u] - max(x[r, v] for v)) / sum(exp(x[r, w] - max(x[r, v] for v)) for w)
 //
 // What statements before wrote for each element is computed wherever it is read, since that costs a device less than memory; equal
-// folds are one (packager/lower/device/device_lines.cpp). Processors keep such rows in a cache instead (group.cpp).
+// folds are one (packager/lower/device/lines.cpp). Processors keep such rows in a cache instead (group.cpp).
 #include <algorithm>
 
 #include "packager/ir/broadcast.h"

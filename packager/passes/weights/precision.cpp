@@ -248,7 +248,7 @@ class RoundedAttention {
  private:
   const Expr* rounded(const std::vector<const ir::Dim*>& scope, const Expr* e, const std::set<uint32_t>& inside) {
     const auto c = nest::contraction_of(ctx_, scope, e);
-    constexpr int64_t kLeast = 31;  // as many, or fewer, are no tile (lower/device/device_attention_mma.cpp)
+    constexpr int64_t kLeast = 31;  // as many, or fewer, are no tile (lower/device/attention/mma.cpp)
     if (!c || c->acc() != DType::F32 || !c->is_plain()) return nullptr;
     const bool a_weighs = inside.contains(c->a.load->array), b_weighs = inside.contains(c->b.load->array);
     if ((a_weighs && b_weighs) || (!inside.empty() && !a_weighs && !b_weighs)) return nullptr;
@@ -288,7 +288,7 @@ Status round_products(ir::Context& ctx, nest::Function& f, DType type, bool valu
 }
 
 Status products_in_tf32(ir::Context& ctx, nest::Function& f) {
-  constexpr int64_t kLeast = 31;  // as many, or fewer, are no tile (lower/device/device_mma.cpp)
+  constexpr int64_t kLeast = 31;  // as many, or fewer, are no tile (lower/device/product/mma.cpp)
   const std::vector<bool> is_weight = weights_in(f);
   const auto rounded = [&](const std::vector<const ir::Dim*>& scope, const Expr* e) -> const Expr* {
     const auto c = product_in_f32(ctx, scope, e, is_weight);

@@ -9,7 +9,7 @@
 //
 // A lane's eight begin in banks of their own, since a word is left out behind every 32. The order of operations is the same in every run
 // and on every device, but not that of one lane: sums of floats round elsewhere.
-#include "packager/lower/device/device_scan.h"
+#include "packager/lower/device/scan.h"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 //   what becomes of the sums is written, once they have gone through shared memory
 //
 // Lanes of a query join what they have in a fixed order. Conditions on keys bound the loop for all queries of the block.
-#include "packager/lower/device/device_attention.h"
+#include "packager/lower/device/attention/stages.h"
 
 #include <algorithm>
 #include <bit>
@@ -17,6 +17,7 @@
 #include <numeric>
 
 #include "packager/ir/typical.h"
+#include "packager/lower/device/product/tile.h"
 #include "packager/lower/flat/body.h"
 
 namespace mlc::lower {

@@ -1,7 +1,7 @@
-// Groups of nests on a device (nest/facts/group.h) are attention (attention.h). Blocks of rows do not go through all nests there, as on a
+// Groups of nests on a device (nest/facts/group.h) are attention (attention/attention.h). Blocks of rows do not go through all nests there, as on a
 // processor: a lane has no cache of its own to keep them in. Where only the run knows how many queries there are, few of them are a kernel of
-// their own, as with products (device_parts.cpp); a launch whose case it is not has no blocks.
-#include "packager/lower/device/attention.h"
+// their own, as with products (product/parts.cpp); a launch whose case it is not has no blocks.
+#include "packager/lower/device/attention/attention.h"
 
 namespace mlc::lower {
 

@@ -1,11 +1,11 @@
-// What the stages of attention have in common (device_attention.cpp: lanes multiply; device_attention_mma.cpp: tensor cores do;
-// device_attention_row.cpp: a block has one query).
+// What the stages of attention have in common (attention/tile.cpp: lanes multiply; attention/mma.cpp: tensor cores do;
+// attention/row.cpp: a block has one query).
 #pragma once
 
 #include <string>
 #include <utility>
 
-#include "packager/lower/device/attention.h"
+#include "packager/lower/device/attention/attention.h"
 
 namespace mlc::lower {
 

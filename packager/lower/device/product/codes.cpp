@@ -1,4 +1,4 @@
-#include "packager/lower/device/device_codes.h"
+#include "packager/lower/device/product/codes.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "packager/lower/device/attention.h"
+#include "packager/lower/device/attention/attention.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Few rows of a product (a matrix times a vector): a block has all rows of some columns. Each lane has one column and every so-manieth
 // step of the depth, so that neighbouring lanes read neighbours: of a panel whole lines, of columns that lie along the depth a part of
 // it. What the lanes of a column summed is added up in their order, whatever the device does first.
-#include "packager/lower/device/device_product.h"
+#include "packager/lower/device/product/product.h"
 
 namespace mlc::lower {
 

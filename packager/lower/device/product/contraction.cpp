@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "packager/lower/device/device_codes.h"
-#include "packager/lower/device/device_mma.h"
+#include "packager/lower/device/product/codes.h"
+#include "packager/lower/device/product/mma.h"
+#include "packager/lower/device/product/parts.h"
+#include "packager/lower/device/product/tile.h"
 
 namespace mlc::lower {
 

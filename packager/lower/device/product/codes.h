@@ -1,9 +1,15 @@
 // Products of codes of 8 bits on tensor cores, or four by four in a lane: what their factors are to the instruction, and how many lie side by side along the depth.
 #pragma once
 
-#include "packager/lower/device/device_product.h"
+#include "packager/lower/device/product/product.h"
 
 namespace mlc::lower {
+
+// A factor of codes of 8 bits (product/codes.h). `type` is what an instruction takes them for; where `flipped`, those in memory have the first bit otherwise.
+struct CodeSide {
+  DType type = DType::None;
+  bool flipped = false;
+};
 
 // Whether both factors are codes, as they are, less 128, or with a code where nothing is read, and their sum is i32.
 bool is_product_of_codes(const DeviceProduct& p);

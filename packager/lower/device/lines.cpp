@@ -6,7 +6,7 @@
 #include <bit>
 #include <span>
 
-#include "packager/lower/device/device_scan.h"
+#include "packager/lower/device/scan.h"
 
 namespace mlc::lower {
 

@@ -1,9 +1,9 @@
-#include "packager/lower/device/device_fill.h"
+#include "packager/lower/device/product/fill.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "packager/lower/device/device_product.h"
+#include "packager/lower/device/product/tile.h"
 
 namespace mlc::lower {
 

@@ -2,11 +2,12 @@
 // the blocks of a cluster add, or a second launch, in their order (split-K): bits are equal from run to run, and so is the text. Where the run decides how
 // many rows there are, a kernel for one of them, for a sentence and for a long text would be three schedules, and they are: a launch
 // whose case it is not has no tiles.
+#include "packager/lower/device/product/parts.h"
+
 #include <algorithm>
 
 #include "packager/ir/typical.h"
-#include "packager/lower/device/device_codes.h"
-#include "packager/lower/device/device_mma.h"
+#include "packager/lower/device/product/mma.h"
 
 namespace mlc::lower {
 
@@ -20,7 +21,6 @@ constexpr double kMostLeftInCluster = 0.9;  // or blocks that have to run at onc
 constexpr int64_t kMostClustered = 8191, kLeastTileSide = 32, kLeastSliceColumns = 4;  // blocks before they are cut in at most eight parts, which are one row of a grid (65,535)
 constexpr double kAsGood = 1.15;           // fewer parts that take so much longer at most write and read less
 constexpr int64_t kPartMultiple = 16;      // steps, whole pieces of tiles
-constexpr int64_t kCodesOfStep = 4;        // where tensor cores, or lanes by cells, multiply codes
 constexpr double kLeastOfTiles = 64, kLeastOfSlices = 128;  // steps of a part
 constexpr double kLeastWeights = 8192;     // steps times columns: below, one kernel does for all numbers of rows
 constexpr int64_t kSomePoints = 256;       // of a sentence
@@ -84,7 +84,7 @@ FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& 
   ProductSize whole = product_size(nest, p);
   const bool slices = is_slices(nest, p), by_warps = !mma_instructions(job, p, whole).empty();
   const bool by_dots = !by_warps && !slices && !dot_instruction(job, p).empty();
-  const int64_t codes = by_dots || (by_warps && is_product_of_codes(p)) ? kCodesOfStep : 1;
+  const int64_t codes = by_dots || (by_warps && is_product_of_codes(p)) ? loop::kCodesOfCell : 1;
   const double operations = by_dots ? operations_of_dot(machine) : 1;
   whole.depth /= static_cast<double>(codes);
   // Clusters lie along one row of a grid. Tiles by lanes are no part of one.

@@ -11,7 +11,7 @@
 
 #include <optional>
 
-#include "packager/lower/device/device_product.h"
+#include "packager/lower/device/product/product.h"
 
 namespace mlc::lower {
 

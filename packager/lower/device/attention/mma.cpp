@@ -14,7 +14,7 @@
 // What a warp reads of keys and values it multiplies by all of its queries. Where there are few queries, warps share the keys of a turn: each has a top and sums of
 // its share. Behind the last turn they fade to the largest of the tops, and are added in the order of the shares: the schedule decides about bits, no device does.
 //
-// Queries and keys are chunks of cells as device_mma.cpp has them. Where lanes hold scores, there they hold the first factor of the second
+// Queries and keys are chunks of cells as product/mma.cpp has them. Where lanes hold scores, there they hold the first factor of the second
 // product: of 16 bits keys 2t and 2t + 1 are one cell; of f32 they are the cells t and t + 4, so that values are read in that order. Values lie
 // key by key as in memory, behind each row a pad with which lanes that read together meet in no bank. Of f32 a lane reads 16 bytes of a key. They are the
 // same column of four instructions: four elements side by side belong to four tiles of sums. Of 16 bits rows of keys are read by columns
@@ -24,12 +24,12 @@
 //
 // Weights are f32. With values of f32 these are three products of tf32; of f16 a weight is the sum of two numbers, of bf16 of three, each a
 // product: what is left of a weight, which is 1 at most, is below 2^-24. Where the nest rounds them (mlpack build --precision) they are one number and one product. Products of a piece of f32 begin at zero, as in
-// device_mma.cpp; then they join the sums by the multiply-add that lets these fade. Those of 16 bits join sums that have faded.
+// product/mma.cpp; then they join the sums by the multiply-add that lets these fade. Those of 16 bits join sums that have faded.
 #include <algorithm>
 #include <cmath>
 
-#include "packager/lower/device/device_attention.h"
-#include "packager/lower/device/device_mma.h"
+#include "packager/lower/device/attention/stages.h"
+#include "packager/lower/device/product/mma.h"
 
 namespace mlc::lower {
 

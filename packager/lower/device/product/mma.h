@@ -5,25 +5,18 @@
 #include <string>
 #include <vector>
 
-#include "packager/lower/device/device_product.h"
+#include "packager/lower/device/product/chunks.h"
+#include "packager/lower/device/product/fill.h"
 
 namespace mlc::lower {
 
 // What multiplies there: "mma.f16", "mma.bf16", "mma.i8" for codes of 8 bits, or "mma.f32" for three products of tf32 (one, of factors that it holds); "wgmma." and the same, but f32, where four warps may
 // do together. Best first; none: lanes do, by multiply-adds.
 std::vector<std::string> mma_instructions(const Job& job, const DeviceProduct& p, const ProductSize& size);
-// The type of factors that are taken as they are; I8: codes of both signs; F32: they are computed in f32 first. Of one operand: its elements.
-DType factors_of(const DeviceProduct& p);
-DType element_type(const nest::Operand& o);
-// Whether tf32 holds all its values.
-bool is_short(const nest::Operand& o);
-int64_t cell_values(DType factors);  // of the depth, in a cell of 32 bits
-
-constexpr int64_t kCellsOfChunk = 4, kRowChunks = 4;  // cells of a chunk; chunks of a row in a piece
 constexpr uint32_t kHighBits = 0xffffe000;     // of an f32 that tf32 has
 constexpr int64_t kWarpLanes = 32, kMmaRows = 16, kMmaColumns = 8;
 
-// What stages have in common whose warps multiply: chunks of cells, as memory has them and as an instruction wants them (device_mma.cpp).
+// What stages have in common whose warps multiply: chunks of cells, as memory has them and as an instruction wants them (product/mma.cpp).
 class MmaStage : public ProductStage {
  protected:
   MmaStage(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how, DType factors);

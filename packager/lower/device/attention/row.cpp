@@ -8,8 +8,8 @@
 //     sums += exponentials * values, each lane its elements
 //   groups fade to the maximum of all, and go through shared memory: a lane adds an element of all groups, in their order
 //
-// A tile of queries (device_attention.cpp) would wait at barriers in each turn for rows that do not exist.
-#include "packager/lower/device/device_attention.h"
+// A tile of queries (attention/tile.cpp) would wait at barriers in each turn for rows that do not exist.
+#include "packager/lower/device/attention/stages.h"
 
 namespace mlc::lower {
 

@@ -1,4 +1,4 @@
-#include "packager/lower/device/device_product.h"
+#include "packager/lower/device/product/product.h"
 
 #include <algorithm>
 #include <cmath>
@@ -216,6 +216,18 @@ const Expr* ProductStage::element(const Side& side, const Reached& at, const Exp
 const Expr* ProductStage::zero(unsigned lanes) {
   const Expr* one = is_float(p_.sum()) ? ctx_.number(0, p_.sum()) : ctx_.integer(0, p_.sum());
   return loop::splat(ctx_, one, lanes);
+}
+
+const Expr* ProductStage::index_of_run(const Reached& at, const DepthRuns& runs, const Expr* number) {
+  const Expr *base = at.base, *stride = at.stride, *length = ctx_.integer(runs.length);
+  if (p_.depth.size() > 1) {
+    std::vector<const Expr*> extents;
+    for (const ir::Dim* d : p_.depth) extents.push_back(d == p_.depth.back() ? ctx_.floordiv(d->extent, length) : d->extent);
+    const std::vector<const Expr*> index = k_.decoded(number, extents);
+    for (size_t d = 0; d + 1 < index.size(); ++d) s_.bind(p_.depth[d], index[d]);
+    base = s_.value(runs.base), stride = s_.value(runs.step), number = index.back();
+  }
+  return ctx_.mul(k_.b.let(ctx_.add(base, ctx_.mul(number, stride))), length);
 }
 
 const Expr* ProductStage::multiply_add(const Expr* sum, const Expr* a, const Expr* b) {

@@ -27,12 +27,7 @@
 //
 // Codes have sums of i32, which are exact. A lane loads as many at once as lie side by side along the depth: a chunk, a cell (panels of weights have
 // those of 16 columns one after the other), or one.
-#include "packager/lower/device/device_mma.h"
-
-#include <algorithm>
-#include <cmath>
-
-#include "packager/lower/device/device_codes.h"
+#include "packager/lower/device/product/mma.h"
 
 namespace mlc::lower {
 
@@ -42,125 +37,11 @@ using ir::Op;
 namespace {
 
 constexpr int64_t kGroupChunks = loop::kGroupCells / kCellsOfChunk;  // factors of groups of warps begin at multiples of so many
-constexpr double kLeastGroupSide = loop::kGroupRows, kLeastGroupDepth = 128;  // of rows and columns; of the depth
 constexpr int64_t kPadOfSums = 8;                    // behind each row of sums in memory: four rows meet in no bank
 constexpr uint32_t kFirstBits = 0x80808080;    // of four codes
-constexpr double kLeastMmaSide = 32, kLeastMmaDepth = 32, kLeastShortSide = 16;  // a tile half of which is empty is worth it where an instruction does 8 or 16 times as much as lanes
-constexpr int64_t kCellBytes = 4, kChunkBytes = 16, kEight = 8;  // kEight: rows that lie in banks of their own
-constexpr unsigned kStagesOfCopies = 3;      // the largest tile has room for as many in what a block has on every device
+constexpr int64_t kEight = 8;                  // rows that lie in banks of their own
 constexpr int64_t kLargeOfWarp = 64 * 32, kFewLanes = 128;  // sums of a warp, of which a lane has 64
 constexpr uint32_t kResidentLarge = 3;
-constexpr double kMostMmaWaste = 1.25;            // steps of a piece beside those that exist
-
-bool is_16_bits(DType t) { return t == DType::F16 || t == DType::BF16; }
-
-bool lies_along_depth(ir::Context& ctx, const DeviceProduct& p, const DeviceProduct::Side& side) {
-  const Expr* leaf[] = {ctx.dim(p.depth.back())};
-  const auto linear = ir::linear_in(ctx, side.factor.load->args[0], leaf);
-  return linear && linear->coefficients[0]->is_int(1);
-}
-
-// A load that is rounded to tf32.
-bool is_rounded_load(const nest::Operand& o) { return o.factor->op == Op::Tf32 && o.factor->args[0] == o.load; }
-
-// MmaStage::chunks_of, of chunks of so many values.
-const Expr* chunks_of_depth(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t values) {
-  const nest::Operand& o = side.factor;
-  if (p.depth.size() != 1 || (o.factor != o.load && o.factor->op != Op::Tf32) || !o.is_plain() || !lies_along_depth(ctx, p, side) || facts.needs_guard(o.load->args[0])) return nullptr;
-  for (const Expr* term : side.terms)
-    if (facts.depends(term, p.depth[0])) return nullptr;
-  const Expr* leaf[] = {ctx.dim(p.depth[0])};
-  const Expr* rest = ir::linear_in(ctx, o.load->args[0], leaf)->rest;
-  return ir::divisor_of(rest) % values == 0 && ir::divisor_of(p.depth_points) % values == 0 ? ctx.floordiv(rest, ctx.integer(values)) : nullptr;
-}
-
-// Values of a factor, a chunk or a cell of two, that lie together along the depth and that a lane may copy beside itself; length 1: there are none. Chunks of a plain
-// depth and cells of one value are none of these: their places are those of chunks_of_depth, and move evenly.
-DepthRuns runs_copied(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, int64_t values) {
-  const nest::Operand& o = side.factor;
-  const int64_t cell = values / kCellsOfChunk;
-  if (side.outside || !o.is_plain() || (o.factor != o.load && !is_rounded_load(o))) return {};
-  if (p.depth.size() == 1 && (cell != 2 || chunks_of_depth(ctx, facts, p, side, values))) return {};
-  const DepthRuns runs = depth_runs(ctx, facts, p, side, values, cell == 2 ? cell : values);
-  return runs.length > 1 ? runs : DepthRuns{};
-}
-
-// How many bytes of a factor a lane copies at once, beside itself; 0: none.
-int64_t bytes_copied(const DeviceProduct::Side& side, const CodeSide& codes, const DepthRuns& runs) {
-  return (runs.length == kChunkBytes || runs.length == kCellBytes) && !codes.flipped && !side.outside ? runs.length : 0;
-}
-int64_t bytes_copied(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, bool is_chunk) {
-  const nest::Operand& o = side.factor;
-  if (o.factor != o.load && !is_rounded_load(o)) return 0;
-  if (is_chunk) return kChunkBytes;
-  // A cell where it is all of a load, whose place moves evenly along the depth, and whether it counts is the row's alone.
-  const Expr* leaf[] = {ctx.dim(p.depth.back())};
-  const bool is_even = o.load->type.dtype == DType::F32 && p.depth.size() == 1 && o.is_plain() && !facts.needs_guard(o.load->args[0]) && ir::linear_in(ctx, o.load->args[0], leaf);
-  return is_even && std::none_of(side.terms.begin(), side.terms.end(), [&](const Expr* term) { return facts.depends(term, p.depth[0]); }) ? kCellBytes : 0;
-}
-
-// Whether memory has `length` points of a side one after the other, at a multiple of so many, whichever step of the depth: conditions are of all of them.
-bool lies_along_points(ir::Context& ctx, Facts& facts, const DeviceProduct::Side& side, int64_t length) {
-  const nest::Operand& o = side.factor;
-  if (side.dims.empty() || side.outside || o.factor != o.load || !o.is_plain() || facts.needs_guard(o.load->args[0])) return false;
-  const ir::Dim* last = side.dims.back();
-  if (ir::divisor_of(last->extent) % length != 0) return false;
-  if (std::any_of(side.terms.begin(), side.terms.end(), [&](const Expr* term) { return facts.depends(term, last); })) return false;
-  // Of two runs side by side, which are a panel's row.
-  const auto leaf = [&](const char* name, const Expr* extent) { return ctx.dim(ctx.declare_dim(name, extent)); };
-  const Expr *q = leaf("q", ctx.ceildiv(last->extent, ctx.integer(2 * length))), *run = leaf("h", ctx.integer(2)), *step = leaf("r", ctx.integer(length));
-  const Expr* at = ctx.add(ctx.add(ctx.mul(q, ctx.integer(2 * length)), ctx.mul(run, ctx.integer(length))), step);
-  const Expr* leaves[] = {step};
-  const auto linear = ir::linear_in(ctx, ctx.substitute(o.load->args[0], {{ctx.dim(last), at}}), leaves);
-  return linear && linear->coefficients[0]->is_int(1) && ir::divisor_of(linear->rest) % length == 0;
-}
-
-// Whether the stage of a product copies a factor beside its lanes.
-bool copies_any(const Job& job, DeviceProduct p, bool flat) {
-  const DType factors = factors_of(p);
-  if (!flat) p.depth = {p.depth.back()}, p.depth_points = p.depth[0]->extent;
-  Facts facts;
-  const int64_t values = kCellsOfChunk * cell_values(factors);
-  const auto is_copied = [&](DeviceProduct::Side& side) {
-    if (factors == DType::I8) {
-      const CodeSide codes = take_codes(job.ctx, side);
-      return bytes_copied(side, codes, depth_runs(job.ctx, facts, p, side, values, cell_values(factors))) > 0;
-    }
-    if (factors != DType::F32) side.factor.factor = side.factor.load;
-    const bool by_points = cell_values(factors) == 2 && lies_along_points(job.ctx, facts, side, values);
-    return by_points || runs_copied(job.ctx, facts, p, side, values).length > 1 || bytes_copied(job.ctx, facts, p, side, chunks_of_depth(job.ctx, facts, p, side, values) != nullptr) > 0;
-  };
-  return job.target.copies_aside && (is_copied(p.rows) || is_copied(p.columns));
-}
-
-}  // namespace
-
-DType element_type(const nest::Operand& o) {
-  const DType t = o.is_plain() && o.factor->op == Op::Cast && o.factor->args[0] == o.load ? o.load->type.dtype : DType::F32;
-  return is_16_bits(t) ? t : DType::F32;
-}
-
-DType factors_of(const DeviceProduct& p) {
-  if (p.sum() == DType::I32) return DType::I8;
-  const DType t = element_type(p.rows.factor);
-  return t == element_type(p.columns.factor) ? t : DType::F32;
-}
-
-bool is_short(const nest::Operand& o) {
-  if (o.factor->op == Op::Tf32) return true;
-  const DType t = o.load->type.dtype;
-  return o.is_plain() && o.factor->op == Op::Cast && o.factor->args[0] == o.load && (is_16_bits(t) || bits_of(t) <= 8);
-}
-
-int64_t cell_values(DType factors) { return 32 / bits_of(factors); }
-
-MmaStage::MmaStage(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how, DType factors)
-    : ProductStage(job, nest, k, p, how), factors_(factors), values_(cell_values(factors)) {
-  if (factors_ == DType::F32 || of_codes()) return;
-  for (Side* side : {&p_.rows, &p_.columns}) side->factor.factor = side->factor.load;
-}
-
-namespace {
 
 class ProductMma final : public MmaStage {
  public:
@@ -451,15 +332,7 @@ class ProductMma final : public MmaStage {
       if (!part.copied) at = k_.b.let(ctx_.min(at, ctx_.sub(end, number(1))));
     }
     if (whole) at = k_.b.let(in_chunk(at));
-    const Expr *base = one.reached.base, *stride = one.reached.stride;
-    if (p_.depth.size() > 1) {
-      std::vector<const Expr*> extents;
-      for (const ir::Dim* d : p_.depth) extents.push_back(d == p_.depth.back() ? ctx_.floordiv(d->extent, number(length)) : d->extent);
-      const std::vector<const Expr*> index = k_.decoded(at, extents);
-      for (size_t d = 0; d + 1 < index.size(); ++d) s_.bind(p_.depth[d], index[d]);
-      base = s_.value(runs.base), stride = s_.value(runs.step), at = index.back();
-    }
-    const Expr* index = ctx_.mul(k_.b.let(ctx_.add(base, ctx_.mul(at, stride))), number(length));
+    const Expr* index = index_of_run(one.reached, runs, at);
     if (one.reached.ask) exists = s_.both(asked(*part.side), exists);
     return {index, part.copied ? s_.both(one.reached.guard, exists) : exists};
   }
@@ -619,169 +492,6 @@ class ProductMma final : public MmaStage {
 };
 
 }  // namespace
-
-const Expr* MmaStage::number(int64_t n) { return ctx_.integer(n); }
-const Expr* MmaStage::of(const Expr* v, unsigned lane) { return loop::extract(ctx_, v, lane); }
-
-const Expr* MmaStage::at_chunk(const Expr* row, const Expr* chunk) {
-  const Expr* turned = ctx_.binary(Op::BitXor, chunk, ctx_.floormod(ctx_.floordiv(row, number(2)), number(kRowChunks)));
-  return ctx_.add(ctx_.mul(row, number(kRowChunks)), turned);
-}
-
-bool MmaStage::is_along_depth(const Side& side) { return lies_along_depth(ctx_, p_, side); }
-
-const Expr* MmaStage::chunks_of(const Side& side) { return chunks_of_depth(ctx_, s_.facts, p_, side, kCellsOfChunk * values_); }
-
-ProductStage::Reached MmaStage::reach_chunks(const Side& side, const Expr* chunks) {
-  Reached reached = reach(side);
-  if (chunks) reached.base = k_.b.let(s_.value(chunks));
-  return reached;
-}
-
-const Expr* MmaStage::chunk_of(const Side& side, bool is_load, const Reached& reached, const Expr* chunk, const Expr* first) {
-  const int64_t values = kCellsOfChunk * values_;
-  const int64_t known = ir::divisor_of(p_.depth_points);
-  if (is_load) return load_of(side, reached, chunk, first);
-  const bool whole = known % how_.tile.depth == 0;
-  const Expr* begin = k_.b.let(ctx_.add(first, ctx_.mul(chunk, number(values))));
-  const Expr* together = !whole && known % values == 0 ? k_.b.let(ctx_.binary(Op::Lt, begin, p_.depth_points)) : nullptr;
-  const auto value = [&](int64_t k) {
-    const Expr* at = k_.b.let(ctx_.add(begin, number(k)));
-    const Expr* exists = whole || together ? together : k_.b.let(ctx_.binary(Op::Lt, at, p_.depth_points));
-    return element(side, reached, at, exists);
-  };
-  std::vector<const Expr*> cells;
-  for (int64_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(cell(value, c));
-  return loop::widen(ctx_, std::move(cells));
-}
-
-MmaStage::Place MmaStage::place_of_chunk(const Reached& reached, const Expr* number_of_chunk, const Expr* first) {
-  const int64_t values = kCellsOfChunk * values_;
-  const Expr* begin = k_.b.let(ctx_.add(ctx_.floordiv(first, number(values)), number_of_chunk));
-  const Expr* index = ctx_.mul(k_.b.let(ctx_.add(reached.base, begin)), number(values));
-  const bool whole = ir::divisor_of(p_.depth_points) % how_.tile.depth == 0;
-  const Expr* exists = whole ? nullptr : ctx_.binary(Op::Lt, begin, ctx_.floordiv(p_.depth_points, number(values)));
-  return {index, s_.both(reached.guard, exists)};
-}
-
-const Expr* MmaStage::load_of(const Side& side, const Reached& reached, const Expr* number_of_chunk, const Expr* first) {
-  const auto [place, needed] = place_of_chunk(reached, number_of_chunk, first);
-  const Expr* index = place;
-  const nest::Operand& o = side.factor;
-  const auto chunk = [&] {
-    std::vector<const Expr*> loads, cells;
-    for (int64_t k = 0; k < values_; ++k) loads.push_back(k_.b.let(loop::vec_load(ctx_, o.load->array, {o.load->type.dtype, kCellsOfChunk}, ctx_.add(index, number(k * kCellsOfChunk)))));
-    const auto value = [&](int64_t k) {
-      const Expr* one = of(loads[static_cast<size_t>(k / kCellsOfChunk)], static_cast<unsigned>(k % kCellsOfChunk));
-      return o.factor->op == Op::Tf32 ? ctx_.unary(Op::Tf32, one) : one;
-    };
-    for (int64_t c = 0; c < kCellsOfChunk; ++c) cells.push_back(cell(value, c));
-    return loop::widen(ctx_, std::move(cells));
-  };
-  if (!needed) return chunk();
-  const Expr* cells = k_.b.local(loop::splat(ctx_, ctx_.integer(0, DType::U32), kCellsOfChunk));
-  k_.b.with_if(needed, [&] { k_.b.assign(cells, chunk()); });
-  return cells;
-}
-
-const Expr* MmaStage::cell(const std::function<const Expr*(int64_t)>& value, int64_t c) {
-  if (factors_ == DType::F32) return ctx_.convert(Op::Bitcast, {DType::U32, 1}, value(c));
-  if (of_codes()) {
-    const auto code = [&](int64_t k) { return ctx_.cast(DType::U32, ctx_.convert(Op::Bitcast, {DType::U8, 1}, value(values_ * c + k))); };
-    const Expr* all = code(0);
-    for (int64_t k = 1; k < values_; ++k) all = ctx_.binary(Op::BitOr, all, ctx_.binary(Op::Shl, code(k), ctx_.integer(k * bits_of(DType::U8), DType::U32)));
-    return k_.b.let(all);
-  }
-  const Expr *first = value(2 * c), *second = value(2 * c + 1);
-  return pair(first, second);
-}
-
-const Expr* MmaStage::pair(const Expr* first, const Expr* second) {
-  const auto bits = [&](const Expr* v) { return ctx_.cast(DType::U32, ctx_.convert(Op::Bitcast, {DType::U16, 1}, v)); };
-  const Expr *low = bits(first), *high = bits(second);
-  return ctx_.binary(Op::BitOr, low, ctx_.binary(Op::Shl, high, ctx_.integer(16, DType::U32)));
-}
-
-MmaStage::Halves MmaStage::halves(const Expr* chunk, bool is_short, const Expr* high_bits) {
-  if (factors_ != DType::F32 || is_short) return {chunk, nullptr};
-  const auto as = [&](DType t, const Expr* v) { return loop::vec_convert(ctx_, Op::Bitcast, t, v); };
-  const Expr* mask = loop::splat(ctx_, high_bits ? high_bits : ctx_.integer(kHighBits, DType::U32), kCellsOfChunk);
-  const Expr* high = k_.b.let(loop::vec_binary(ctx_, Op::BitAnd, chunk, mask));
-  return {high, k_.b.let(as(DType::U32, loop::vec_binary(ctx_, Op::Sub, as(DType::F32, chunk), as(DType::F32, high))))};
-}
-
-const Expr* MmaStage::product(const Expr* sums, const Expr* a, const Expr* b) { return k_.b.mma(factors_, sums, a, b); }
-
-void MmaStage::add_step(const Halves& a, unsigned step, const std::vector<Halves>& b, std::vector<const Expr*>& sums) {
-  const auto add = [&](const Expr* rows, const Expr* Halves::*half) {
-    if (!rows) return;
-    for (size_t n = 0; n < b.size(); ++n)
-      if (const Expr* c = b[n].*half) sums[n] = product(sums[n], rows, loop::widen(ctx_, {of(c, 2 * step), of(c, 2 * step + 1)}));
-  };
-  add(a.low, &Halves::high);
-  add(a.high, &Halves::low);
-  add(a.high, &Halves::high);
-}
-
-void MmaStage::add_piece(const Halves& upper, const Halves& lower, const std::vector<Halves>& b, std::vector<const Expr*>& sums) {
-  for (unsigned step = 0; step < 2; ++step) {
-    const auto rows = [&](const Expr* up, const Expr* down) { return k_.b.let(loop::widen(ctx_, {of(up, 2 * step), of(down, 2 * step), of(up, 2 * step + 1), of(down, 2 * step + 1)})); };
-    add_step({rows(upper.high, lower.high), upper.low ? rows(upper.low, lower.low) : nullptr}, step, b, sums);
-  }
-}
-
-namespace {
-
-double whole_pieces(double steps, int64_t depth) { return std::ceil(steps / static_cast<double>(depth)) * static_cast<double>(depth); }
-
-// What a tile takes, for all blocks; as if there were many, if there are few.
-double mma_cost(const targets::DeviceRow& machine, const ProductSize& size, int64_t rows, int64_t columns) {
-  const double blocks = std::ceil(size.rows / static_cast<double>(rows)) * std::ceil(size.columns / static_cast<double>(columns)) * size.batch;
-  return std::max(blocks, machine.mma_blocks * machine.multiprocessors) * static_cast<double>(rows * columns) * (1 + machine.mma_load_operations * (1 / static_cast<double>(rows) + 1 / static_cast<double>(columns)));
-}
-
-// Whether products by groups of warps are worth it: where their smallest tiles, half of which should not be empty, are a block for each multiprocessor. Behind a short
-// depth it is the end of a tile that takes the time, of which smaller tiles do more at once. `size` has the depth that a block of a cluster has.
-bool is_worth_groups(const Job& job, const DeviceProduct& p, const ProductSize& size) {
-  const double blocks = std::ceil(size.rows / double{loop::kGroupRows}) * std::ceil(size.columns / double{loop::kGroupRows}) * size.batch;
-  return blocks >= job.device().multiprocessors && size.depth * (p.cluster ? estimate(p.cluster->extent) : 1) >= kLeastGroupDepth;
-}
-
-}  // namespace
-
-std::vector<std::string> mma_instructions(const Job& job, const DeviceProduct& p, const ProductSize& size) {
-  if (!job.target.has_mma || (p.sum() != DType::F32 && !is_product_of_codes(p))) return {};
-  const DType factors = factors_of(p);
-  const double side = factors == DType::F32 ? kLeastMmaSide : kLeastShortSide;
-  if (size.rows < side || size.columns < side || size.depth < kLeastMmaDepth) return {};
-  std::vector<std::string> all{"mma." + std::string(name_of(factors))};
-  if (job.target.has_group_mma && factors != DType::F32 && size.rows >= kLeastGroupSide && size.columns >= kLeastGroupSide)
-    all.insert(is_worth_groups(job, p, size) ? all.begin() : all.end(), "wgmma." + std::string(name_of(factors)));
-  return all;
-}
-
-std::vector<schedule::Schedule> mma_schedules(const Job& job, const DeviceProduct& p, const ProductSize& size, schedule::Schedule base, const std::string& instruction) {
-  base.instruction = instruction;
-  const int64_t depth = kCellsOfChunk * kRowChunks * cell_values(factors_of(p));
-  const double last = estimate(p.depth.back()->extent), all = estimate(p.depth_points);
-  const bool flat = p.depth.size() > 1 && whole_pieces(last, depth) > kMostMmaWaste * last && whole_pieces(all, depth) * last < whole_pieces(last, depth) * all;
-  // Sums of groups of warps take more memory on their way out than pieces do.
-  const bool is_group = schedule::is_group_mma(base);
-  const unsigned stages = copies_any(job, p, flat) ? kStagesOfCopies + is_group : 2;
-  std::vector<std::pair<double, schedule::Schedule>> costs;
-  for (const int64_t rows : {128, 64, 32})
-    for (const int64_t columns : {256, 128, 64, 32}) {
-      if (is_group ? rows < loop::kGroupRows || columns < loop::kGroupRows || columns > 2 * rows : columns > 128) continue;
-      schedule::Schedule s = base;
-      s.tile = {rows, columns, depth, 1, flat, stages};
-      s.block = static_cast<unsigned>(is_group ? 2 * rows : rows == 128 && columns == 128 ? 256 : 128);
-      costs.emplace_back(mma_cost(job.device(), size, rows, columns), s);
-    }
-  std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<schedule::Schedule> ranked;
-  for (size_t k = 0; k < 3; ++k) ranked.push_back(costs[k].second);
-  return ranked;
-}
 
 StagePtr mma_stage(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how) {
   return std::make_unique<ProductMma>(job, nest, k, p, how);

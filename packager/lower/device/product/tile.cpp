@@ -12,9 +12,9 @@
 //
 // A lane has rows and columns in fours, side by side: four lanes along rows and eight along columns read 16 bytes each without meeting in
 // a bank, and lanes that store have neighbouring rows or columns. So there are no bank conflicts, and nothing has to be swizzled.
-#include <algorithm>
+#include "packager/lower/device/product/tile.h"
 
-#include "packager/lower/device/device_codes.h"
+#include <algorithm>
 
 namespace mlc::lower {
 
@@ -110,16 +110,8 @@ const Expr* TileStage::cell_of_run(const Part& part, const Reached& at, const Ex
     const Expr* length = ctx_.integer(values_);
     const Expr *end = ctx_.floordiv(p_.depth_points, length), *exists = whole ? nullptr : k_.b.let(ctx_.binary(Op::Lt, number, end));
     if (exists) number = k_.b.let(ctx_.min(number, ctx_.sub(end, ctx_.integer(1))));
-    const Expr *base = at.base, *stride = at.stride;
-    if (p_.depth.size() > 1) {
-      std::vector<const Expr*> extents;
-      for (const ir::Dim* d : p_.depth) extents.push_back(d == p_.depth.back() ? ctx_.floordiv(d->extent, length) : d->extent);
-      const std::vector<const Expr*> index = k_.decoded(number, extents);
-      for (size_t d = 0; d + 1 < index.size(); ++d) s_.bind(p_.depth[d], index[d]);
-      base = s_.value(part.runs.base), stride = s_.value(part.runs.step), number = index.back();
-    }
+    const Expr* index = index_of_run(at, part.runs, number);
     const Expr *load = part.side->factor.load, *guard = at.ask ? asked(*part.side) : at.guard;
-    const Expr* index = ctx_.mul(k_.b.let(ctx_.add(base, ctx_.mul(number, stride))), length);
     const auto read = [&] { return flipped(part, loop::vec_load(ctx_, load->array, {load->type.dtype, static_cast<uint16_t>(values_)}, index)); };
     const Expr* none = at.outside ? flipped(part, loop::splat(ctx_, at.outside, static_cast<unsigned>(values_))) : zero();
     if (guard) {
