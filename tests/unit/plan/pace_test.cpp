@@ -57,13 +57,15 @@ TEST_CASE("when the others are gone all threads are back soon, and stay") {
   CHECK(run_for(pace, now, 3000 * kMs, {6 * kMs, 10 * kMs, false}) == 0);
 }
 
-TEST_CASE("a trial is long enough to see several time slices, and has three runs at least") {
+TEST_CASE("a trial is long enough to see several time slices, and has three runs of all threads at least") {
   Pace pace;
-  pace.ran(10, 20, 15);  // pushed off
+  pace.ran(10, 20, 0);
+  const uint64_t now = 4000 * kMs;
+  pace.ran(now + 10, now + 20, now + 15);  // pushed off
   CHECK_FALSE(pace.is_alone());
   for (uint64_t k = 1; k <= 3; ++k) {
     CHECK_FALSE(pace.is_alone());
-    pace.ran(k * 40 * kMs, k * 40 * kMs + 30 * kMs, k * 40 * kMs + 1);
+    pace.ran(now + k * 40 * kMs, now + k * 40 * kMs + 30 * kMs, now + k * 40 * kMs + 1);
   }
   CHECK(pace.is_alone());
 }
@@ -76,4 +78,27 @@ TEST_CASE("a thread that is pushed off now and then changes nothing") {
     pace.ran(now, now + 5 * kMs, pushed_off);
     CHECK_FALSE(pace.is_alone());
   }
+}
+
+TEST_CASE("long runs that are hardly disturbed are not tried with one thread") {
+  Pace pace;
+  uint64_t now = kMs;
+  run_for(pace, now, 1000 * kMs, {450 * kMs, 900 * kMs, false});
+  CHECK(run_for(pace, now, 100'000 * kMs, {460 * kMs, 900 * kMs, true}) == 0);
+}
+
+TEST_CASE("what trials take is little of long runs, where one thread is slower") {
+  Pace pace;  // every run is disturbed, from the first one on
+  uint64_t now = kMs;
+  const uint64_t with_one = run_for(pace, now, 200'000 * kMs, {450 * kMs, 900 * kMs, true});
+  CHECK(with_one > 0);
+  CHECK(with_one <= 200'000 * kMs / 10);  // half of it would have passed anyway
+}
+
+TEST_CASE("what a trial found holds until the next one") {
+  Pace pace;
+  uint64_t now = kMs;
+  run_for(pace, now, 1000 * kMs, {10 * kMs, 18 * kMs, false});
+  run_for(pace, now, 3000 * kMs, {15 * kMs, 18 * kMs, true});
+  CHECK(run_for(pace, now, 10'000 * kMs, {21 * kMs, 18 * kMs, true}) > 7000 * kMs);
 }
