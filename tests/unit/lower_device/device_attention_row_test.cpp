@@ -127,6 +127,35 @@ TEST_CASE("few queries that only the run knows are blocks of their own, and more
   }
 }
 
+TEST_CASE("blocks of a cluster share the keys of a query, where they are many and blocks are few") {
+  const auto in_cluster = [](const std::vector<std::string>& taken) { return taken.size() == 1 && has_one_query(taken[0]) && taken[0].find(":1 cluster") != std::string::npos; };
+  const AttentionForm forms[] = {{.depth = 64, .values = 64}, {.causal = true, .masked = true, .safe = true, .heads = 2, .depth = 16}, {.heads = 4, .depth = 20, .values = 9, .sharing = 2},
+                                 {.causal = true, .masked = true, .depth = 16}, {.turned = true, .depth = 24}, {.depth = 80, .values = 200, .type = DType::F16, .value_type = DType::BF16}};
+  for (const AttentionForm& form : forms)
+    for (const int64_t keys : {1024, 1931}) {
+      CAPTURE(keys);
+      ir::Context ctx;
+      NestMaker m(ctx);
+      attention(m, form, m.n(3), m.n(keys));
+      const auto taken = check(ctx, m.f, "cuda-sm90", {}, form.masked ? keys - 3 : 0, form.safe);
+      CHECK_MESSAGE(in_cluster(taken), taken.front());
+      const auto without = check(ctx, m.f, "cuda-sm80", {}, form.masked ? keys - 3 : 0, form.safe);
+      CHECK(without.front().find("cluster") == std::string::npos);
+    }
+  // Where only the run knows: few keys are a block's, and so are many of many queries, which fill the device.
+  ir::Context ctx;
+  NestMaker m(ctx);
+  const ir::Sym *L = ctx.declare_sym("L", 0, 4096), *U = ctx.declare_sym("U", 1, 100000);
+  attention(m, {.depth = 20, .values = 40}, ctx.sym(L), ctx.sym(U));
+  CHECK(in_cluster(check(ctx, m.f, "cuda-sm90", {{L, 1}, {U, 1500}})));
+  CHECK(in_cluster(check(ctx, m.f, "cuda-sm90", {{L, 4}, {U, 1023}})));
+  const auto few = check(ctx, m.f, "cuda-sm90", {{L, 1}, {U, 40}});
+  REQUIRE(few.size() == 1);
+  CHECK(has_one_query(few[0]));
+  CHECK(!in_cluster(few));
+  CHECK(check(ctx, m.f, "cuda-sm90", {{L, 0}, {U, 2000}}).empty());
+}
+
 TEST_CASE("what scores of a single query read out of range is a fault, and lanes go on to their barriers") {
   ir::Context ctx;
   NestMaker m(ctx);

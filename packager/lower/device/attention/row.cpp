@@ -8,6 +8,9 @@
 //     sums += exponentials * values, each lane its elements
 //   groups fade to the maximum of all, and go through shared memory: a lane adds an element of all groups, in their order
 //
+// Blocks of a cluster (group.cpp) have every so-manieth turn each. What they have of an element, their maximum and their sum are read by the block that writes it,
+// one after the other in the order of the blocks.
+//
 // A tile of queries (attention/tile.cpp) would wait at barriers in each turn for rows that do not exist.
 #include "packager/lower/device/attention/stages.h"
 
@@ -29,6 +32,10 @@ class AttentionRow final : public ProductStage {
         query_chunks_(chunks_in(p_.depth_points->i)),
         value_chunks_(chunks_in(a.values.points->i)) {
     grid.push_back(p_.rows.points);
+    if (p_.cluster) {
+      grid.push_back(p_.cluster->extent);
+      of_block_ = k_.shared("block", DType::F32, a.values.points->i + 2);
+    }
     results_ = k_.shared("results", DType::F32, groups_ * value_chunks_ * kChunk * tile_.depth);
     work = attention_work(job_, a_, p_, k_);
   }
@@ -53,7 +60,9 @@ class AttentionRow final : public ProductStage {
     all_ = k_.b.local(zero());
     const auto [begin, end] = keys_of_block(k_, s_, a_, at[p_.batch.size()], 1);
     keys_end_ = end;
-    k_.b.with_rolled_for(begin, end, tile_.columns, [&](const Expr* first) { s_.scoped([&] { turn(first); }); });
+    // All blocks of a cluster have as many turns, the last of which may have no keys.
+    const Expr* mine = ctx_.mul(block_, number(tile_.columns));
+    k_.b.with_rolled_for(begin, end, tile_.columns * blocks_, [&](const Expr* first) { s_.scoped([&] { turn(k_.b.let(ctx_.add(first, mine))); }); });
     write_results(lane);
   }
 
@@ -136,7 +145,7 @@ class AttentionRow final : public ProductStage {
     for (size_t u = 0; u < keys.size(); ++u) {
       Key& key = keys[u];
       const Expr* place = k_.b.let(ctx_.add(ctx_.add(first, group_), number(static_cast<int64_t>(u) * groups_)));
-      const bool is_whole = has_whole_turns(a_, tile_.columns);
+      const bool is_whole = has_whole_turns(a_, tile_.columns * blocks_);
       key.place = is_whole ? place : k_.b.let(ctx_.min(place, last(a_.key->extent)));
       if (!is_whole) key.exists = k_.b.let(ctx_.binary(Op::Lt, place, keys_end_));
       with_key(key, [&] { key.factors = factors(p_.columns, key_fours_), key.values = values(key.exists); });
@@ -194,35 +203,82 @@ class AttentionRow final : public ProductStage {
   // ---- behind the last turn ----
 
   void write_results(const Expr* lane) {
-    const Expr* fading = power(top_, k_.b.fold_lanes(Op::Max, top_, lanes_));
-    const int64_t width = value_chunks_ * kChunk * tile_.depth;
+    const Expr *top = k_.b.let(k_.b.fold_lanes(Op::Max, top_, lanes_)), *fading = power(top_, top);
     for (size_t c = 0; c < sums_.size(); ++c) {
       const Expr* chunk = ctx_.add(in_key_, number(static_cast<int64_t>(c) * tile_.depth));
-      k_.b.store(results_, ctx_.add(ctx_.mul(group_, number(width)), ctx_.mul(chunk, number(kChunk))), times(sums_[c], fading));
+      k_.b.store(results_, ctx_.add(ctx_.mul(group_, number(width())), ctx_.mul(chunk, number(kChunk))), times(sums_[c], fading));
     }
     const Expr* mine = ctx_.select(ctx_.binary(Op::Eq, in_key_, number(0)), ctx_.binary(Op::Mul, all_, fading), zero());
     const Expr* all = k_.b.fold_lanes(Op::Add, k_.b.let(mine), lanes_);
     k_.b.append(loop::StmtKind::Barrier);
-    k_.b.with_for(lane, a_.values.points, lanes_, [&](const Expr* element) {
-      s_.scoped([&] {
-        const Expr* sum = k_.b.local(zero());
-        unrolled(groups_, [&](const Expr* group) {
-          k_.b.assign(sum, ctx_.binary(Op::Add, sum, loop::vec_load(ctx_, results_, {DType::F32, 1}, ctx_.add(ctx_.mul(group, number(width)), element))));
-        });
-        bind_point(a_.values, element);
-        s_.define(a_.all, all);
-        s_.define(a_.parted, k_.b.let(sum));
-        s_.define(a_.mixed, k_.b.let(s_.value(a_.weight)));
-        emit_writes(s_, k_.b, n_, nullptr);
+    if (p_.cluster) return write_of_blocks(lane, top, all);
+    k_.b.with_for(lane, a_.values.points, lanes_, [&](const Expr* element) { write(element, all, [&] { return sum_of_groups(element); }); });
+  }
+
+  int64_t width() const { return value_chunks_ * kChunk * tile_.depth; }
+
+  const Expr* sum_of_groups(const Expr* element) {
+    const Expr* sum = k_.b.local(zero());
+    unrolled(groups_, [&](const Expr* group) {
+      k_.b.assign(sum, ctx_.binary(Op::Add, sum, loop::vec_load(ctx_, results_, {DType::F32, 1}, ctx_.add(ctx_.mul(group, number(width())), element))));
+    });
+    return sum;
+  }
+
+  // The element of the result, whose weighted sum of values is `sum()`, and whose weights are `all` together.
+  void write(const Expr* element, const Expr* all, const std::function<const Expr*()>& sum) {
+    s_.scoped([&] {
+      const Expr* parted = k_.b.let(sum());
+      bind_point(a_.values, element);
+      s_.define(a_.all, all);
+      s_.define(a_.parted, parted);
+      s_.define(a_.mixed, k_.b.let(s_.value(a_.weight)));
+      emit_writes(s_, k_.b, n_, nullptr);
+    });
+  }
+
+  // Each block of the cluster writes some elements.
+  void write_of_blocks(const Expr* lane, const Expr* top, const Expr* all) {
+    const Expr *at_top = a_.values.points, *at_all = number(a_.values.points->i + 1);
+    k_.b.with_for(lane, a_.values.points, lanes_, [&](const Expr* element) { k_.b.store(of_block_, element, sum_of_groups(element)); });
+    k_.b.with_if(ctx_.binary(Op::Eq, lane, number(0)), [&] {
+      k_.b.store(of_block_, at_top, top);
+      k_.b.store(of_block_, at_all, all);
+    });
+    meet_cluster();
+    const Exprs tops = of_blocks(at_top), sums = of_blocks(at_all);
+    const Expr *highest = tops[0], *whole = nullptr;
+    for (size_t b = 1; b < tops.size(); ++b) highest = k_.b.let(loop::vec_binary(ctx_, Op::Max, highest, tops[b]));
+    Exprs fadings;
+    for (size_t b = 0; b < tops.size(); ++b) {
+      fadings.push_back(power(tops[b], highest));
+      const Expr* part = ctx_.binary(Op::Mul, sums[b], fadings[b]);
+      whole = k_.b.let(whole ? ctx_.binary(Op::Add, whole, part) : part);
+    }
+    const Expr* first = k_.b.let(ctx_.add(ctx_.mul(lane, number(blocks_)), block_));
+    k_.b.with_for(first, a_.values.points, lanes_ * blocks_, [&](const Expr* element) {
+      write(element, whole, [&] {
+        const Exprs parts = of_blocks(element);
+        const Expr* sum = zero();
+        for (size_t b = 0; b < parts.size(); ++b) sum = k_.b.let(multiply_add(sum, parts[b], fadings[b]));
+        return sum;
       });
     });
+    meet_cluster();  // no block ends while others read what it has
+  }
+
+  // What each block has there.
+  Exprs of_blocks(const Expr* place) {
+    Exprs all;
+    for (int64_t block = 0; block < blocks_; ++block) all.push_back(k_.b.let(k_.b.peer(loop::vec_load(ctx_, of_block_, {DType::F32, 1}, place), block)));
+    return all;
   }
 
   const Attention& a_;
   const schedule::Tile tile_;
   const int64_t groups_, lanes_;                  // of the block
   const int64_t query_chunks_, value_chunks_;     // of a lane
-  uint32_t results_ = 0;
+  uint32_t results_ = 0, of_block_ = 0;           // of the groups; of all, with their maximum and the sum of their weights
   const Expr *in_key_ = nullptr, *group_ = nullptr, *keys_end_ = nullptr;
   const Expr *key_fours_ = nullptr, *value_fours_ = nullptr;  // runs_of
   Exprs query_;

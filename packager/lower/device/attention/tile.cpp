@@ -32,6 +32,7 @@ namespace {
 constexpr int64_t kVectorOfLane = 4;
 constexpr int64_t kMostValues = 256;          // elements of a value
 constexpr double kLeastQueries = 8, kLeastKeys = 8;
+constexpr double kBlocksForParts = 2;         // of a multiprocessor, of blocks of one query that share their keys
 constexpr double kMostFewQueries = 16;        // in blocks of their own: more fill half of the smallest tile of warps
 constexpr int64_t kMostSums = 64;             // of a lane, for a good schedule
 constexpr unsigned kCopies = 2, kMoreCopies = 8;  // of a step: SPIR-V is compiled where it runs
@@ -333,7 +334,7 @@ class Attentions {
  public:
   Attentions(const Job& job, const Attention& a) : job_(job), a_(a) {}
 
-  std::optional<Schedules> run() {
+  std::optional<Schedules> run() const {
     const DeviceProduct& p = a_.product;
     const Expr* elements = a_.values.points;
     const unsigned most = job_.target.most_buffers();
@@ -365,12 +366,17 @@ class Attentions {
     };
     for (const auto* dims : {&p.batch, &p.rows.dims})
       for (const ir::Dim* d : *dims) add(d, true, false);
+    if (p.cluster) {
+      add(p.cluster, false, false);
+      s.space.dims.back().serial = false, s.space.dims.back().cluster = true;
+      best.loops.back().bind = Bind::Cluster;
+    }
     for (const ir::Dim* d : a_.values.dims) add(d, false, false);
     add(a_.key, false, true);
     for (const ir::Dim* d : p.depth) add(d, false, true);
     if (has_queries) rank_queries(best, s.space, s.ranked);
-    if (!mma.empty()) rank_mma(best, mma, s.space, s.ranked);
-    if (has_tiles) rank(best, s.space, s.ranked);
+    if (!mma.empty() && !p.cluster) rank_mma(best, mma, s.space, s.ranked);
+    if (has_tiles && !p.cluster) rank(best, s.space, s.ranked);
     if (s.ranked.empty()) return std::nullopt;
     s.build = [&job = job_, &a = a_](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
       if (schedule::is_mma(how)) return attention_mma_stage(job, a, k, how);
@@ -378,6 +384,20 @@ class Attentions {
       return std::make_unique<AttentionStage>(job, a, k, how);
     };
     return s;
+  }
+
+  KeyParts key_parts() const {
+    const targets::DeviceRow& machine = job_.device();
+    const auto all = job_.target.most_cluster_blocks > 1 ? run() : std::nullopt;
+    if (!all || !schedule::has_one_query(all->ranked.front())) return {};
+    const double most = kBlocksForParts * machine.multiprocessors;
+    int64_t blocks = job_.target.most_cluster_blocks;
+    while (blocks > 1 && blocks_of(1) * static_cast<double>(blocks) > most) blocks /= 2;
+    if (blocks < 2) return {};
+    // A turn waits for its keys; blocks that add up what they have wait as well.
+    int64_t turns = 2;
+    while (static_cast<double>(turns - (turns + blocks - 1) / blocks) * machine.latency_cycles <= machine.cluster_cycles) ++turns;
+    return {blocks, turns * all->ranked.front().tile.columns, static_cast<int64_t>(most) / blocks};
   }
 
   // The most queries that are better off in blocks of their own, of numbers that the run may have; 0: none are.
@@ -511,6 +531,8 @@ class Attentions {
 }  // namespace
 
 int64_t few_queries(const Job& job, const Attention& attention) { return Attentions(job, attention).few_queries(); }
+
+KeyParts key_parts(const Job& job, const Attention& attention) { return Attentions(job, attention).key_parts(); }
 
 std::optional<Schedules> device_attention(const Job& job, const Attention& attention) { return Attentions(job, attention).run(); }
 
