@@ -32,7 +32,7 @@ namespace {
 constexpr int64_t kVectorOfLane = 4;
 constexpr int64_t kMostValues = 256;          // elements of a value
 constexpr double kLeastQueries = 8, kLeastKeys = 8;
-constexpr double kBlocksForParts = 2;         // of a multiprocessor, of blocks of one query that share their keys
+constexpr double kBlocksForParts = 4;         // of a multiprocessor, of blocks of one query that share their keys
 constexpr double kMostFewQueries = 16;        // in blocks of their own: more fill half of the smallest tile of warps
 constexpr int64_t kMostSums = 64;             // of a lane, for a good schedule
 constexpr unsigned kCopies = 2, kMoreCopies = 8;  // of a step: SPIR-V is compiled where it runs
