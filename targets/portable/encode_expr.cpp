@@ -211,7 +211,7 @@ Encoder::R Encoder::node(const Expr& e) {
     }
     case Op::Dim: case Op::Fold: case Op::Field: case Op::Exp: case Op::Log: case Op::Sin: case Op::Cos: case Op::Tan:
     case Op::Asin: case Op::Acos: case Op::Atan: case Op::Sinh: case Op::Cosh: case Op::Tanh: case Op::Asinh:
-    case Op::Acosh: case Op::Atanh: case Op::Erf:
+    case Op::Acosh: case Op::Atanh: case Op::Erf: case Op::Tf32: case Op::Exp2:
       return kNone;
   }
   return kNone;
