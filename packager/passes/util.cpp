@@ -198,12 +198,11 @@ double cost_of(const Expr* root) {
   return cost;
 }
 
+bool is_nonlinear(const Expr* e) { return e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::Select || e->op == Op::Min || e->op == Op::Max; }
+
 size_t nonlinear_operations(const Expr* load) {
   size_t n = 0;
-  for (const Expr* i : load->args)
-    ir::walk(i, [&](const Expr* e) {
-      n += e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::Select || e->op == Op::Min || e->op == Op::Max;
-    });
+  for (const Expr* i : load->args) ir::walk(i, [&](const Expr* e) { n += is_nonlinear(e); });
   return n;
 }
 

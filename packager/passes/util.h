@@ -70,6 +70,7 @@ double estimate(const std::vector<const ir::Dim*>& dims);
 // Arithmetic below e, folds not included; transcendental functions count 15, divisions 4.
 double cost_of(const Expr* e);
 // Operations in the index of a load that are not linear.
+bool is_nonlinear(const Expr* e);
 size_t nonlinear_operations(const Expr* load);
 // Operations below e; a transcendental function counts as what its text expands to, roughly.
 size_t node_count(const Expr* e, size_t limit);

@@ -1,6 +1,7 @@
 // Dead statements, equal statements, arrays that only rename another one, and divisions that are none where there is a point.
 #include <algorithm>
 
+#include "packager/nest/facts/contraction.h"
 #include "packager/nest/facts/key.h"
 #include "packager/nest/facts/positive.h"
 #include "packager/nest/proc.h"
@@ -95,6 +96,23 @@ bool checks_stay(const nest::Function& f, const Renaming& r, const Expr* load) {
   return true;
 }
 
+// Whether divisions to find `element`, which stands for `load`, are of dims alone that both operands of a product have: these run around its loops. Heads that share
+// their keys, which a model repeats for each of them.
+bool divides_around(ir::Context& ctx, const nest::Nest& n, const Expr* root, const Expr* load, const Expr* element) {
+  bool around = true;
+  ir::walk(root, [&](const Expr* fold) {
+    if (fold->op != Op::Fold || std::none_of(fold->args.begin(), fold->args.end(), [&](const Expr* body) { return ir::depends_on(body, load); })) return;
+    const auto c = nest::contraction_of(ctx, n.dims, fold);
+    around = around && c && (c->a.load == load || c->b.load == load);
+    const auto is_inside = [&](const Expr* e) { return e->op == Op::Dim && std::find(c->batch.begin(), c->batch.end(), e->dim) == c->batch.end(); };
+    for (const Expr* index : element->args)
+      ir::walk(index, [&](const Expr* division) {
+        if (around && is_nonlinear(division)) ir::walk(division, [&](const Expr* e) { around = around && !is_inside(e); });
+      });
+  });
+  return around;
+}
+
 bool read_through(ir::Context& ctx, nest::Function& f) {
   bool changed = false;
   Uses uses = uses_of(f);
@@ -133,7 +151,7 @@ bool read_through(ir::Context& ctx, nest::Function& f) {
           const Expr* c = composed(e);
           if (c->op != Op::Load) { possible = false; return; }
           const size_t before = nonlinear_operations(e), after = nonlinear_operations(c);
-          if (after > before && (uses.readers[y].size() > 1 || again || in_fold(e))) possible = false;
+          if (after > before && (uses.readers[y].size() > 1 || again || in_fold(e))) possible = in_fold(e) && divides_around(ctx, *s.nest, root, e, c);
         });
       });
       if (!possible) break;
