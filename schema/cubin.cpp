@@ -148,6 +148,16 @@ class Reader {
   std::set<std::string_view> entries_;
 };
 
+// Whether an entry that has `ours` bytes of shared memory may state `stated`. From sm_90 on the system keeps a KiB of its own in a block's memory, before ours. Where the launch
+// gives arrays to a kernel of the image, they may begin at a multiple of a KiB; what stands before them is whole KiB then, in every kernel.
+bool may_state(uint64_t stated, uint64_t ours, uint32_t architecture, bool launch_gives) {
+  constexpr uint32_t kWithSystem = 90;
+  if (stated == ours) return true;
+  if (architecture < kWithSystem) return false;
+  const uint64_t with_system = ours + kKiB;
+  return stated == with_system || (launch_gives && stated == (with_system + kKiB - 1) / kKiB * kKiB);
+}
+
 }  // namespace
 
 Result<Cubin> read_cubin(Bytes bytes) { return Reader(bytes).read(); }
@@ -156,13 +166,11 @@ Status check_cubin(Bytes bytes, uint32_t architecture, std::span<const Entry* co
   MLC_ASSIGN(const Cubin cubin, read_cubin(bytes));
   if (cubin.architecture != architecture) return Status(Code::Malformed, "a cubin for sm_{}, the module says sm_{}", cubin.architecture, architecture);
   if (cubin.entries.size() != entries.size()) return Status(Code::Malformed, "a cubin with {} entries, expected {}", cubin.entries.size(), entries.size());
+  const bool launch_gives = std::any_of(entries.begin(), entries.end(), [](const Entry* e) { return e->dynamic_shared_bytes > 0; });
   for (const Entry* e : entries) {
     const auto found = std::find_if(cubin.entries.begin(), cubin.entries.end(), [&](const Cubin::Entry& c) { return c.name == e->name; });
     if (found == cubin.entries.end()) return Status(Code::Malformed, "a cubin without entry '{}'", e->name);
-    // From sm_90 on the system keeps a KiB of its own in a block's memory, before ours. Where a kernel of the image has an array at a multiple of a KiB that the launch
-    // gives, what stands before such arrays is whole KiB in all of them.
-    const uint64_t with_system = uint64_t{e->shared_bytes} + kKiB, whole = (with_system + kKiB - 1) / kKiB * kKiB;
-    if (found->shared_bytes != e->shared_bytes && found->shared_bytes != with_system && found->shared_bytes != whole)
+    if (!may_state(found->shared_bytes, e->shared_bytes, architecture, launch_gives))
       return Status(Code::Malformed, "a cubin whose entry '{}' has {} bytes of shared memory, expected {}", e->name, found->shared_bytes, e->shared_bytes);
   }
   return ok();

@@ -36,7 +36,7 @@
 //   join-copies     devices: small copies that stand one behind the other are one statement
 //
 // Each is one file and leaves a function that nest/verify/verify.h accepts. `check` interprets the function before and after
-// every pass on random inputs and fails where the answers differ: for tests and for finding a bad rewrite.
+// every pass, on inputs that are given or random ones, and fails where the answers differ: for tests and for finding a bad rewrite.
 #pragma once
 
 #include <functional>
@@ -45,6 +45,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "packager/nest/evaluate/tensor.h"
 #include "packager/nest/nest.h"
 
 namespace mlc::passes {
@@ -87,6 +88,7 @@ struct Options {
   std::function<Status(const std::string& pass, const nest::Function& f)> after;  // each pass; may be empty
   bool verify = true;       // structure after every pass (index ranges only with `check`)
   bool check = false;
+  std::vector<nest::Tensor> inputs;  // for `check`: tried first, where a function takes them; else random ones of a few sizes, which conditions on extents may refuse
 };
 
 using Pass = std::function<Status(ir::Context&, nest::Function&, const Options&)>;

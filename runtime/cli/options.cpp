@@ -27,6 +27,12 @@ bool use_own_container(ContainerOptions& o) {
   return true;
 }
 
+std::string devices_of(const ContainerOptions& o) {
+  std::string out;
+  for (const std::string& part : o.devices) out += (out.empty() ? "" : ";") + part;
+  return out;
+}
+
 std::string as_called_here(const std::string& hint) {
   const auto& own = own_container();
   constexpr std::string_view kTool = "mlrun ";
@@ -86,8 +92,7 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   options.state_folder = state.ok() && o.remember ? state->c_str() : nullptr;
   options.allow_older = o.allow_older;
   // A process without privileges reaches no driver.
-  std::string devices;
-  for (const std::string& part : o.devices) devices += (devices.empty() ? "" : ";") + part;
+  const std::string devices = devices_of(o);
   options.devices = o.devices.empty() ? nullptr : devices.c_str();
   options.probe_program = o.isolated ? nullptr : probe::kOwnProgram;
 

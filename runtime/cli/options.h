@@ -28,6 +28,8 @@ struct ContainerOptions {
 };
 // Without the name of a file where a container is in the program's own (alone/own_container.h): it is that one.
 void add_container_options(const Command& command, ContainerOptions& options);
+// MlcOpenOptions.devices.
+std::string devices_of(const ContainerOptions& options);
 // Whether it is that one; `options` mean it then.
 bool use_own_container(ContainerOptions& options);
 // A command of mlrun in a hint as this program is called: where it is alone there need be no mlrun.

@@ -68,7 +68,7 @@ void join(Maker& m, const std::vector<Value>& pool, Value& now) {
 const std::vector<Idiom>& all_idioms() {
   static const std::vector<Idiom> all = [] {
     std::vector<Idiom> list;
-    for (const auto& part : {pictures(), folds(), sequences(), quantised(), detectors(), glue()})
+    for (const auto& part : {pictures(), folds(), sequences(), language_models(), quantised(), detectors(), glue()})
       list.insert(list.end(), part.begin(), part.end());
     return list;
   }();

@@ -173,6 +173,37 @@ Value scattered(Maker& m, const Value& x) {
   return m.node({"ScatterElements", {x, index, m.around(full, -1, 1)}, {{"axis", axis}}});
 }
 
+// Parts of one array replaced twice, or added to, while others read it: nothing may be written in its place.
+Value scattered_twice(Maker& m, const Value& x) {
+  const int64_t n = x.shape[0];
+  const Value from = m.r.chance(70) ? m.activation(x) : x;
+  const bool adds = m.r.chance(40);
+  const auto scatter = [&](const Value& into) {
+    const int64_t depth = x.rank() > 1 ? m.r.of({1, 2}) : 1, wide = depth == 2 ? x.shape[1] : 1;
+    std::vector<int64_t> places(static_cast<size_t>(n * wide));
+    for (size_t k = 0; k < places.size(); ++k) places[k] = static_cast<int64_t>(k);
+    for (size_t k = places.size(); k > 1; --k) std::swap(places[k - 1], places[static_cast<size_t>(m.r.below(static_cast<int64_t>(k)))]);
+    places.resize(static_cast<size_t>(m.r.within(1, std::min<int64_t>(n * wide, 9))));
+    if (adds) places.push_back(places[0]);
+    std::vector<double> index;
+    for (const int64_t place : places) {
+      index.push_back(static_cast<double>(place / wide));
+      if (depth == 2) index.push_back(static_cast<double>(place % wide));
+    }
+    const int64_t count = static_cast<int64_t>(places.size());
+    Ints shape(x.shape.begin() + depth, x.shape.end());
+    shape.insert(shape.begin(), count);
+    const Value at = m.r.chance(50) ? m.constant(kInt64, {count, depth}, index) : m.input(kInt64, {count, depth}, "--", index);
+    std::vector<Attr> attrs;
+    if (adds) attrs.push_back({"reduction", "add"});
+    return m.node({"ScatterND", {into, at, m.around(shape, -1, 1)}, attrs});
+  };
+  const Value a = scatter(from), b = scatter(m.r.chance(50) ? from : a);
+  m.output(b);
+  if (m.r.chance(50)) m.output(m.node({"Sub", {from, a}}));
+  return m.r.chance(50) ? m.node({"Add", {a, b}}) : a;
+}
+
 // [N, L, ...] with every row turned around up to its own length.
 Value turned_rows(Maker& m, const Value& x) {
   if (x.rank() < 2) throw Unfit("a vector");
@@ -241,6 +272,7 @@ std::vector<Idiom> glue() {
           {"triangle", a, triangle, 1},
           {"gemm", a, gemm},
           {"scattered", a, scattered},
+          {"scattered_twice", a, scattered_twice},
           {"turned_rows", a, turned_rows, 1},
           {"picture_to_sequence", p, picture_to_sequence},
           {"sequence_to_picture", Form::Sequence, sequence_to_picture},

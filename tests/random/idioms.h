@@ -25,6 +25,7 @@ struct Idiom {
 std::vector<Idiom> pictures();
 std::vector<Idiom> folds();
 std::vector<Idiom> sequences();
+std::vector<Idiom> language_models();
 std::vector<Idiom> quantised();
 std::vector<Idiom> detectors();
 std::vector<Idiom> glue();

@@ -110,6 +110,9 @@ int least_opset(const onnx::GraphProto& graph) {
   for (const onnx::NodeProto& node : graph.node())
     for (const char* late : {"LayerNormalization", "HardSwish", "Trilu", "GridSample"})
       if (node.op_type() == late) return kOpset;
+  for (const onnx::NodeProto& node : graph.node())
+    for (const onnx::AttributeProto& attr : node.attribute())
+      if (attr.name() == "reduction" && node.op_type() == "ScatterND") return kOpset;
   return 13;
 }
 

@@ -68,6 +68,31 @@ Value transposed(Maker& m, const Value& x) {
   return m.node({"ConvTranspose", {x, m.weights({c, out, k, k}, c * k * k / 4 + 1, 1)}, attrs});
 }
 
+// Steps, dilations, groups and borders that differ by axis: what the common layers leave out.
+Value odd_convolution(Maker& m, const Value& x) {
+  const int64_t c = channels_of(x), groups = c % 4 == 0 ? m.r.of({1, 2, 4}) : c % 2 == 0 ? m.r.of({1, 2}) : c % 3 == 0 ? m.r.of({1, 3}) : 1;
+  const int64_t each = m.r.of({1, 2, 3, 8, 16}), kh = m.r.within(1, 5), kw = m.r.within(1, 4), dh = m.r.within(1, 3), dw = m.r.within(1, 2);
+  const int64_t high = (kh - 1) * dh, wide = (kw - 1) * dw;  // what a window takes beyond its first place
+  if (c * each * kh * kw * x.shape[2] * x.shape[3] * x.shape[0] > 400000) throw Unfit("takes long");
+  std::vector<Value> inputs{x, m.weights({groups * each, c / groups, kh, kw}, c / groups * kh * kw)};
+  if (m.r.chance(60)) inputs.push_back(m.around({groups * each}, -0.4, 0.4));
+  return m.node({"Conv", inputs, {{"group", groups}, {"strides", Ints{m.r.of({1, 2, 3, 5}), m.r.of({1, 2, 3})}}, {"dilations", Ints{dh, dw}},
+                                  {"pads", Ints{m.r.within(0, high), m.r.within(0, wide), m.r.within(0, high), m.r.within(0, wide)}}}});
+}
+
+Value odd_transposed(Maker& m, const Value& x) {
+  const int64_t c = channels_of(x), groups = c % 4 == 0 ? m.r.of({1, 2, 4}) : c % 2 == 0 ? m.r.of({1, 2}) : c % 3 == 0 ? m.r.of({1, 3}) : 1;
+  const int64_t out = m.r.within(1, 6), kh = m.r.within(1, 5), kw = m.r.within(1, 4), dh = m.r.within(1, 2), dw = m.r.within(1, 3), sh = m.r.within(1, 4), sw = m.r.within(1, 3);
+  const int64_t high = (kh - 1) * dh, wide = (kw - 1) * dw;
+  if (c * out * kh * kw * x.shape[2] * x.shape[3] * x.shape[0] > 400000) throw Unfit("takes long");
+  std::vector<Value> inputs{x, m.weights({c, out, kh, kw}, c * kh * kw / 4 + 1, 1)};
+  if (m.r.chance(60)) inputs.push_back(m.around({groups * out}, -0.4, 0.4));
+  std::vector<Attr> attrs{{"group", groups}, {"strides", Ints{sh, sw}}, {"dilations", Ints{dh, dw}}};
+  if (m.r.chance(60)) attrs.push_back({"pads", Ints{m.r.within(0, high / 2), m.r.within(0, wide / 2), m.r.within(0, high / 2), m.r.within(0, wide / 2)}});
+  if (m.r.chance(40)) attrs.push_back({"output_padding", Ints{m.r.below(sh), m.r.below(sw)}});
+  return m.node({"ConvTranspose", inputs, attrs});
+}
+
 Value pool(Maker& m, const Value& x) {
   const std::string op = m.r.of({"MaxPool", "MaxPool", "AveragePool", "AveragePool", "LpPool"});
   const int64_t kh = m.r.within(2, 4), kw = m.r.chance(70) ? kh : m.r.within(1, 3);
@@ -309,6 +334,8 @@ std::vector<Idiom> pictures() {
           {"conv_bn_act", p, conv_bn_act, 3},
           {"depthwise_separable", p, depthwise_separable},
           {"conv_transpose", p, transposed},
+          {"odd_convolution", p, odd_convolution},
+          {"odd_transposed", p, odd_transposed},
           {"pool", p, pool, 4},
           {"global_pool", p, global_pool},
           {"squeeze_excite", p, squeeze_excite},

@@ -120,7 +120,8 @@ def what_is_chosen_is_explained(t):
     text = t.run("mlrun", "explain", "p.mlc", "--devices", "cpu").stdout
     assert "detect:" not in text and text.count("chosen  ") == 1, text
     # The golden vectors of a program are run where it runs.
-    t.run("mlrun", "selftest", "p.mlc", "--devices", "detect=gpu0;read=cpu;cpu")
+    tested = json.loads(t.run("mlrun", "selftest", "p.mlc", "--devices", "detect=gpu0;read=cpu;cpu", "--json").stdout)["variants"]
+    assert [v["answer"] for v in tested if v["name"] == "by program"] == ["ok"] and tested[-1]["device"] == "detect=gpu0;read=cpu;cpu" and tested[-1]["vectors"] > 1, tested
 
 
 def applications_are_told_the_same(t):

@@ -27,6 +27,19 @@ def every_variant_of_a_device_gives_the_right_answer(t):
         assert re.search(rf"ok\s+{name}\s", done.stdout + done.stderr), done.stdout + done.stderr
 
 
+def a_device_that_is_named_and_not_tested_is_a_failure(t):
+    built(t, "cuda-sm90", "native")
+    for devices, code in (("gpu", 5), ("gpu0,cpu", 5), ("auto", 0), ("cpu", 0)):
+        t.env["MLC_FAKE_CUDA"] = "cc=75"
+        done = t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned", "--devices", devices, code=code)
+        assert ("no variant was tested on the devices" in done.stderr) == (code == 5) and re.search(r"skip\s+cuda-sm90\s", done.stdout) and re.search(r"ok\s+portable\s", done.stdout), done
+        t.env["MLC_FAKE_CUDA"] = "cc=90"
+        t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned", "--devices", devices)
+    t.env["MLC_FAKE_CUDA"] = "cc=75"
+    refused = t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned", "--variant", "cuda-sm90", code=5).stderr
+    assert "no variant could be tested here" in refused, refused
+
+
 def factors_are_rounded_to_tf32_where_tensor_cores_multiply_and_nowhere_else(t):
     w = tensor("w", "f32", [64, 64], struct.pack("<4096f", *((-1) ** (k // 7) * (1 + k % 97 / 8192) for k in range(4096))))
     (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["y"], "product")], [port("x", "f32", [64, 64])], [port("y", "f32", [64, 64])], [w], opset=17))
@@ -222,5 +235,5 @@ def sessions_of_a_bench_fall_back_like_the_first(t):
 
 
 if __name__ == "__main__":
-    main([every_mode_goes_on_where_the_device_fails, sessions_of_a_bench_fall_back_like_the_first, arrays_of_the_application_stay_on_the_device, a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, factors_are_rounded_to_tf32_where_tensor_cores_multiply_and_nowhere_else, products_of_f16_stay_so_on_tensor_cores, groups_of_warps_multiply_where_the_device_and_its_driver_are_of_their_target, products_that_a_build_rounds_to_f16_are_so_on_tensor_cores, attention_that_a_build_rounds_is_so_on_tensor_cores, recordings_are_graphs_and_a_driver_that_makes_none_is_named, cubins_are_taken_first_and_a_driver_that_takes_none_is_named,
+    main([every_mode_goes_on_where_the_device_fails, sessions_of_a_bench_fall_back_like_the_first, arrays_of_the_application_stay_on_the_device, a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, a_device_that_is_named_and_not_tested_is_a_failure, factors_are_rounded_to_tf32_where_tensor_cores_multiply_and_nowhere_else, products_of_f16_stay_so_on_tensor_cores, groups_of_warps_multiply_where_the_device_and_its_driver_are_of_their_target, products_that_a_build_rounds_to_f16_are_so_on_tensor_cores, attention_that_a_build_rounds_is_so_on_tensor_cores, recordings_are_graphs_and_a_driver_that_makes_none_is_named, cubins_are_taken_first_and_a_driver_that_takes_none_is_named,
           cubins_are_asked_for_by_their_names, a_variant_fits_on_devices_that_are_new_enough, without_a_device_the_processor_runs_it])

@@ -49,14 +49,13 @@ void Verifier::ranges(const Expr* root, int path) {
 void Verifier::in_range(const std::vector<const Expr*>& index, const Array& a, int path, const std::string& what) {
   for (size_t i = 0; i < index.size() && i < a.shape.size(); ++i) {
     if (index[i]->op == Op::Dim && index[i]->dim->extent == a.shape[i]) continue;  // an empty dim has no points
-    auto given = conditions(path);
+    const auto given = conditions(path);
     const Expr* low = ctx_.binary(Op::Le, ctx_.integer(0), index[i]);
     const Expr* high = ctx_.binary(Op::Lt, index[i], a.shape[i]);
     // A loaded value in an index is not index arithmetic: nothing is proved about it.
     if (ir::proves(ctx_, low, given) && ir::proves(ctx_, high, given)) continue;
-    // What is checked before the run is a fact: two extents that were assumed equal, say.
-    for (const Function::Check& c : function_.checks) given.push_back(c.condition);
-    if (!function_.checks.empty() && ir::proves(ctx_, low, given) && ir::proves(ctx_, high, given)) continue;
+    // The condition of a run may be on the dim's extent, which is not in the index: that it is the axis' constant, say.
+    if (index[i]->op == Op::Dim && ir::proves(ctx_, ctx_.binary(Op::Le, index[i]->dim->extent, a.shape[i]), given)) continue;
     if (ir::broadcast_in_range(ctx_, index[i], a.shape[i], given)) continue;
     if (place_in_range(index, a, i, given)) continue;
     say(what + " " + ir::to_string(index[i]).substr(0, 200) + " is not known to lie in axis " + std::to_string(i) + " of '" + a.name +

@@ -214,6 +214,7 @@ void Answers::will_run(const std::vector<Path>& paths) {
 Status Answers::optimise() {
   passes::Options passes;
   passes.check = check_;
+  if (check_) passes.inputs = inputs_;
   MLC_ASSIGN(parts_, compile::optimise(*ctx_, programs_, weights_, passes, {}, for_devices_));
   return ok();
 }

@@ -58,10 +58,18 @@ TEST_CASE("a cubin is compared with what its module says") {
   const gpu::Entry add = cubin_entry("add"), sum = cubin_entry("sum", 512), other = cubin_entry("mul");
   const auto check = [&](uint32_t architecture, std::vector<const gpu::Entry*> entries) { return gpu::check_cubin(cubin.bytes(), architecture, entries); };
   CHECK(check(90, {&add, &sum}).ok());  // the system's KiB is not ours
-  // Whole KiB, where another entry has an array at a multiple of that.
+  // Whole KiB, where the launch gives an entry of the image an array, which may lie at a multiple of that.
   const TinyCubin aligned{.architecture = 90, .entries = {{"add", 1024}, {"sum", 2048}, {"mul", 2048}}};
   const gpu::Entry few = cubin_entry("mul", 32), more = cubin_entry("mul", 1025);
-  CHECK(gpu::check_cubin(aligned.bytes(), 90, std::vector{&add, &sum, &few}).ok());
+  CHECK(!gpu::check_cubin(aligned.bytes(), 90, std::vector{&add, &sum, &few}).ok());
+  gpu::Entry given = add;
+  given.dynamic_shared_bytes = 65536;
+  CHECK(gpu::check_cubin(aligned.bytes(), 90, std::vector<const gpu::Entry*>{&given, &sum, &few}).ok());
+  CHECK(!gpu::check_cubin(aligned.bytes(), 90, std::vector<const gpu::Entry*>{&given, &sum, &more}).ok());
+  // Older processors have no KiB of the system's.
+  const TinyCubin older{.architecture = 86, .entries = {{"add", 1024}, {"sum", 512}}}, exact{.architecture = 86, .entries = {{"add", 0}, {"sum", 512}}};
+  CHECK(!gpu::check_cubin(older.bytes(), 86, std::vector<const gpu::Entry*>{&given, &sum}).ok());
+  CHECK(gpu::check_cubin(exact.bytes(), 86, std::vector<const gpu::Entry*>{&given, &sum}).ok());
   CHECK(!gpu::check_cubin(aligned.bytes(), 90, std::vector{&add, &sum, &more}).ok());
   CHECK(check(86, {&add, &sum}).text().find("sm_90") != std::string::npos);
   CHECK(!check(90, {&add}).ok());

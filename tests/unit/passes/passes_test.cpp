@@ -64,6 +64,31 @@ TEST_CASE_FIXTURE(Net, "a read at a stride that the run chooses is in range by w
   REQUIRE_OK(verified(ctx, fn));
 }
 
+TEST_CASE_FIXTURE(Net, "an axis of a constant is read along a dim that the run knows, where it is checked that both are equal") {
+  const Expr* L = ctx.sym(ctx.declare_sym("L"));
+  auto x = input("x", DType::F32, {L}), slope = random_constant("slope", {7}, 1), y = array("y", DType::F32, {L});
+  auto i = dim("i", L);
+  nest("y", {i}, {{y, {d(i)}, ctx.binary(Op::Mul, load(x, {d(i)}), load(slope, {d(i)}))}});
+  finish(y);
+  const auto verdict = [&](const Expr* condition) {
+    fn.checks = {{condition, "slopes"}};
+    return verified(ctx, fn).ok();
+  };
+  CHECK_FALSE(verified(ctx, fn).ok());
+  CHECK_FALSE(verdict(ctx.binary(Op::Eq, L, k(8))));
+  CHECK_FALSE(verdict(ctx.binary(Op::Le, k(7), L)));
+  CHECK(verdict(ctx.binary(Op::Le, L, k(7))));
+  CHECK(verdict(ctx.binary(Op::Eq, L, k(7))));
+  // No size that is tried is 7; the inputs that are given have it.
+  passes::Options o;
+  o.check = true;
+  CHECK(passes::run(ctx, fn, o).code == Code::InputMismatch);
+  o.inputs = {Tensor::zeros(DType::F32, {6})};
+  CHECK(passes::run(ctx, fn, o).code == Code::InputMismatch);
+  o.inputs = {Tensor::zeros(DType::F32, {7})};
+  REQUIRE_OK(passes::run(ctx, fn, o));
+}
+
 TEST_CASE_FIXTURE(Net, "the verifier names every broken rule") {
   auto x = input("x", DType::F32, {k(4)});
   auto y = array("y", DType::F32, {k(4)}), z = array("z", DType::I64, {k(4)});
