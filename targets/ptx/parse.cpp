@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "targets/ptx/lexer.h"
@@ -29,8 +30,8 @@ bool is_name(std::string_view word) {
 // One entry's body.
 class BodyParser {
  public:
-  BodyParser(Lexer& in, Entry& entry, const std::map<std::string_view, uint32_t, std::less<>>& params, std::string_view dynamic_shared)
-      : in_(in), entry_(entry), names_{registers_, params, shared_, dynamic_shared, labels_, entry.uses_dynamic_shared} {}
+  BodyParser(Lexer& in, Entry& entry, const std::map<std::string_view, uint32_t, std::less<>>& params, const std::set<std::string_view>& dynamic_shared)
+      : in_(in), entry_(entry), names_{registers_, params, shared_, dynamic_shared, labels_, entry.uses_dynamic_shared, dynamic_} {}
 
   Status run() {
     MLC_RETURN_IF_ERROR(in_.expect("{"));
@@ -157,7 +158,7 @@ class BodyParser {
   Lexer& in_;
   Entry& entry_;
   RegisterBanks registers_;
-  std::string_view shared_;
+  std::string_view shared_, dynamic_;
   Labels labels_;
   std::string_view declared_;  // the registers declared last
   Names names_;
@@ -200,13 +201,12 @@ class Parser {
     return in_.expect("64");
   }
 
-  // An array without a size: as many bytes as the launch gives.
+  // An array without a size: as many bytes as the launch gives. Each entry that has one has its own.
   Status dynamic_shared() {
     for (const std::string_view part : {".extern", ".shared", ".align"}) MLC_RETURN_IF_ERROR(in_.expect(part));
     if (!in_.accept("16")) MLC_RETURN_IF_ERROR(in_.expect("1024"));
     MLC_RETURN_IF_ERROR(in_.expect(".b8"));
-    if (!is_name(in_.token()) || !dynamic_.empty()) return in_.bad("the name of one shared array expected");
-    dynamic_ = in_.token();
+    if (!is_name(in_.token()) || !dynamic_.insert(in_.token()).second) return in_.bad("the name of a shared array of its own expected");
     in_.next();
     for (const std::string_view part : {"[", "]", ";"}) MLC_RETURN_IF_ERROR(in_.expect(part));
     return ok();
@@ -279,7 +279,7 @@ class Parser {
   Lexer in_;
   Image out_;
   std::map<std::string_view, int, std::less<>> entries_;
-  std::string_view dynamic_;
+  std::set<std::string_view> dynamic_;
 };
 
 }  // namespace

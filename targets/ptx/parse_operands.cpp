@@ -68,10 +68,10 @@ struct OperandParser {
   Result<Operand> address() {
     Operand o;
     if (in.token().starts_with("%")) return parse_register(in, names);
-    const bool is_dynamic = !names.dynamic_shared.empty() && in.token() == names.dynamic_shared;
+    const bool is_dynamic = names.dynamic_shared.contains(in.token());
     if (is_dynamic || (!names.shared.empty() && in.token() == names.shared)) {
-      if (is_dynamic && !names.shared.empty()) return in.bad("two shared arrays in one entry");
-      names.uses_dynamic_shared |= is_dynamic;
+      if (is_dynamic && (!names.shared.empty() || (names.uses_dynamic_shared && names.used_dynamic != in.token()))) return in.bad("two shared arrays in one entry");
+      if (is_dynamic) names.uses_dynamic_shared = true, names.used_dynamic = in.token();
       o.kind = Operand::Kind::SharedAddress;
     } else if (const auto param = names.params.find(in.token()); param != names.params.end()) {
       o.kind = Operand::Kind::Param;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 
@@ -41,9 +42,10 @@ struct Names {
   const RegisterBanks& registers;
   const std::map<std::string_view, uint32_t, std::less<>>& params;
   const std::string_view& shared;       // the array of the entry; may be empty
-  std::string_view dynamic_shared;      // of the image
+  const std::set<std::string_view>& dynamic_shared;  // of the image
   Labels& labels;
   bool& uses_dynamic_shared;
+  std::string_view& used_dynamic;       // the one that the entry uses
 };
 
 Result<Operand> parse_register(Lexer& in, const Names& names);

@@ -21,14 +21,14 @@ struct Rates {
   double near_bytes, shared_bytes;                // that are near, and in what is shared
   double launch;                                  // units of time
 };
-constexpr double kOperationsOfFma = 2;
+constexpr double kOperationsOfFma = 2, kProductsOfTf32 = 3;  // of f32
 
 constexpr Rates rates_of(const targets::ProcessorRow& m) {
   return {m.flops_per_ns, m.near_bytes_per_ns, m.shared_bytes_per_ns, m.memory_bytes_per_ns, m.weight_bytes_per_ns, m.near_bytes, m.shared_bytes, m.launch_ns};
 }
 // In cycles. All of a layer is in the cache of a device, and its kernels wait for memory once.
 constexpr Rates rates_of(const targets::DeviceRow& m) {
-  return {kOperationsOfFma * m.multiprocessors * m.fmas_per_cycle * m.mma_times, m.cache_bytes_per_cycle, m.cache_bytes_per_cycle, m.memory_bytes_per_cycle, m.memory_bytes_per_cycle, 1e300, 1e300,
+  return {kOperationsOfFma * m.multiprocessors * std::max(m.fmas_per_cycle, m.mma_cells_per_cycle / kProductsOfTf32), m.cache_bytes_per_cycle, m.cache_bytes_per_cycle, m.memory_bytes_per_cycle, m.memory_bytes_per_cycle, 1e300, 1e300,
           m.launch_cycles + m.latency_cycles};
 }
 constexpr int64_t kLeastChannels = 16;                       // fewer fill no panel

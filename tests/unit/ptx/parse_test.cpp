@@ -52,6 +52,23 @@ TEST_CASE("an entry is read with its parameters, lanes, registers and code") {
   CHECK(e.code[4].operands[0].value == -4);
 }
 
+TEST_CASE("an image has shared arrays without a size, and an entry uses one of them at most") {
+  const auto with = [](std::string_view arrays, std::string_view body, std::string_view declarations = "") {
+    std::string text = entry(body, declarations);
+    return text.insert(kHeader.size(), arrays);
+  };
+  constexpr std::string_view kBoth = ".extern .shared .align 1024 .b8 a[];\n.extern .shared .align 16 .b8 b[];\n";
+  CHECK(refusal(with(kBoth, "ld.shared.f32 %f1, [a+4];\nld.shared.f32 %f2, [a];\n")) == "");
+  CHECK(refusal(with(kBoth, "ld.shared.f32 %f1, [b];\n")) == "");
+  const auto image = parse(with(kBoth, "ld.shared.f32 %f1, [b];\n"));
+  REQUIRE(image.ok());
+  CHECK(image->entries[0].uses_dynamic_shared);
+  CHECK(refusal(with(kBoth, "ld.shared.f32 %f1, [a];\nld.shared.f32 %f2, [b];\n")).find("two shared arrays in one entry") != std::string::npos);
+  CHECK(refusal(with(kBoth, "ld.shared.f32 %f1, [c];\n")).find("an address expected") != std::string::npos);
+  CHECK(refusal(with(".extern .shared .align 16 .b8 a[];\n.extern .shared .align 16 .b8 a[];\n", "")).find("of its own") != std::string::npos);
+  CHECK(refusal(with(kBoth, "ld.shared.f32 %f1, [a];\n", ".shared .align 16 .b8 own[64];\n")).find("two shared arrays in one entry") != std::string::npos);
+}
+
 TEST_CASE("forms that the code generator uses are taken") {
   CHECK(taken("mov.b32 %r1, %f1;\nmov.b64 %fd1, %rd1;\nmov.f32 %f1, 0f3F800000;\nmov.f64 %fd1, 0d3FF0000000000000;\n"));
   CHECK(taken("mov.b32 {%rs1, %rs2}, %r1;\nmov.b32 %r1, {%rs1, %rs2};\nmov.b64 {%r1, %r2}, %rd1;\n"));

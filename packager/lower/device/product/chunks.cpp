@@ -87,7 +87,7 @@ bool lies_along_points(ir::Context& ctx, Facts& facts, const DeviceProduct::Side
   return linear && linear->coefficients[0]->is_int(1) && ir::divisor_of(linear->rest) % length == 0;
 }
 
-bool copies_any(const Job& job, DeviceProduct p, bool flat) {
+SidesCopied sides_copied(const Job& job, DeviceProduct p, bool flat) {
   const DType factors = factors_of(p);
   if (!flat) p.depth = {p.depth.back()}, p.depth_points = p.depth[0]->extent;
   Facts facts;
@@ -101,7 +101,7 @@ bool copies_any(const Job& job, DeviceProduct p, bool flat) {
     const bool by_points = cell_values(factors) == 2 && lies_along_points(job.ctx, facts, side, values);
     return by_points || runs_copied(job.ctx, facts, p, side, values).length > 1 || bytes_copied(job.ctx, facts, p, side, chunks_of_depth(job.ctx, facts, p, side, values) != nullptr) > 0;
   };
-  return job.target.copies_aside && (is_copied(p.rows) || is_copied(p.columns));
+  return job.target.copies_aside ? SidesCopied{is_copied(p.rows), is_copied(p.columns)} : SidesCopied{};
 }
 
 }  // namespace mlc::lower

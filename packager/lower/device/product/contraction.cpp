@@ -33,7 +33,7 @@ class DeviceProducts {
   DeviceProducts(const Job& job, const FlatNest& nest, DeviceProduct p) : job_(job), n_(nest), ctx_(job.ctx), p_(std::move(p)) {}
 
   std::optional<Schedules> run() {
-    choose_depth();
+    order_depth(p_);
     if (is_few(p_.columns) && !is_few(p_.rows)) std::swap(p_.rows, p_.columns);
     const bool few = is_few(p_.rows);
     size_ = product_size(n_, p_);
@@ -44,8 +44,7 @@ class DeviceProducts {
     if (few) {
       s.ranked.push_back(slices());
     } else {
-      for (const std::string& instruction : mma_)
-        for (schedule::Schedule& one : mma_schedules(job_, p_, size_, base_, instruction)) s.ranked.push_back(std::move(one));
+      s.ranked = mma_schedules(job_, n_, p_, size_, base_, mma_);
       if (!p_.cluster) tiles(s.ranked);
     }
     s.build = [&job = job_, &nest = n_, p = p_, few](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
@@ -60,19 +59,6 @@ class DeviceProducts {
   bool is_few(const DeviceProduct::Side& side) const { return few_of(side) >= 1 && few_of(side) <= kFewRows; }
   // Of rows that lanes have, all of them, whether the run has so many or not.
   int64_t few_of(const DeviceProduct::Side& side) const { return side.points->is_const() ? side.points->i : n_.product.most; }
-
-  // The longest dim that no condition restricts goes by in pieces, if it fills them; else all of the fold does, as one.
-  void choose_depth() {
-    std::vector<const ir::Dim*>& dims = p_.depth;
-    const auto restricts = [&](const Expr* where, const ir::Dim* d) { return where && facts_.depends(where, d); };
-    const ir::Dim* longest = nullptr;
-    for (const ir::Dim* d : dims) {
-      if (restricts(p_.fold->fold->where, d) || restricts(p_.rows.factor.inside, d) || restricts(p_.columns.factor.inside, d)) continue;
-      if (!longest || estimate(d->extent) > estimate(longest->extent)) longest = d;
-    }
-    if (!longest) return;
-    std::stable_partition(dims.begin(), dims.end(), [&](const ir::Dim* d) { return d != longest; });
-  }
 
   void find_space(schedule::Space& space, bool few) {
     space.family = few ? Family::Slices : Family::Tile;
@@ -179,7 +165,7 @@ class DeviceProducts {
   Facts facts_;
   DimNames names_;
   schedule::Schedule base_;
-  std::vector<std::string> mma_;  // the instructions of tensor cores, best first
+  std::vector<std::string> mma_;  // the instructions of tensor cores
   std::string dot_;               // that of cells of codes; empty: there is none for this product
 };
 

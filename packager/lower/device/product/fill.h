@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "packager/schedule/schedule.h"
 #include "targets/machines.h"
 
 namespace mlc::lower {
@@ -17,6 +18,19 @@ struct ProductSize {
 double cycles_of_tiles(const targets::DeviceRow& machine, const ProductSize& size, int64_t rows, int64_t columns, int64_t shared, double operations = 1);
 // That a product of four codes by four takes; the depth is counted in fours then.
 constexpr double operations_of_dot(const targets::DeviceRow& machine) { return machine.fmas_per_cycle / machine.dots_per_cycle; }
+// What a product on tensor cores is beside its size.
+struct MmaWork {
+  double values = 1;           // of the depth in a cell of 32 bits
+  double products = 1;         // by instructions, of one: three of f32
+  double last = 1;             // points of the dim of the depth that goes by in pieces, unless all of it does: a ring of pieces begins for each point of the others
+  bool rows_copied = false, columns_copied = false;  // beside the lanes; else they load element by element
+  bool is_split = false;       // factors are a high and a low part, which lanes make
+  double end_operations = 0;   // of a point, behind its sum
+  double end_loads = 0;        // the same: loads that are of its row, and are waited for
+  double parts = 1;            // blocks of a cluster that have its fold, which are in the batch of its size
+};
+// Cycles by a tile of warps: of its multiprocessors' pieces and ends of tiles, and of the cache that factors come from.
+double cycles_of_mma(const targets::DeviceRow& machine, const ProductSize& size, const MmaWork& work, const schedule::Schedule& how);
 // Cycles by blocks of all rows of so many columns: `lanes` share a column, each has so many loads under way.
 double cycles_of_slices(const targets::DeviceRow& machine, const ProductSize& size, int64_t columns, int64_t lanes, int64_t copies);
 // Cycles of the launch that adds so many partial sums of each point.

@@ -17,15 +17,15 @@ namespace {
 
 constexpr int64_t kMostFoldParts = 32;
 constexpr double kMostLeft = 0.75;         // of the time, or a launch more is not worth it
-constexpr double kMostLeftInCluster = 0.9;  // or blocks that have to run at once are not
+constexpr double kMostLeftInCluster = 0.9, kMostLeftByWarps = 0.97;  // or blocks that have to run at once are not; the cost of warps has what a cluster takes
 constexpr int64_t kMostClustered = 8191, kLeastTileSide = 32, kLeastSliceColumns = 4;  // blocks before they are cut in at most eight parts, which are one row of a grid (65,535)
-constexpr double kAsGood = 1.15;           // fewer parts that take so much longer at most write and read less
+constexpr double kAsGood = 1.15, kAsGoodByWarps = 1.03;  // fewer parts that take so much longer at most write and read less; the cost of warps knows that
 constexpr int64_t kPartMultiple = 16;      // steps, whole pieces of tiles
 constexpr double kLeastOfTiles = 64, kLeastOfSlices = 128;  // steps of a part
 constexpr double kLeastWeights = 8192;     // steps times columns: below, one kernel does for all numbers of rows
 constexpr int64_t kSomePoints = 256;       // of a sentence
 constexpr auto kTypicalPoints = static_cast<double>(ir::Guess::Sentence);
-constexpr int64_t kSomeUnits = 4, kLarge = 4;  // images in a batch; times more are many
+constexpr int64_t kSomeUnits = 4, kLarge = 2;  // images in a batch; times more are many, and those just above some still fill a device
 constexpr int64_t kTiles[] = {64, 32, 16};
 constexpr int64_t kTileSteps = 16, kSliceColumns[] = {16, 8};
 
@@ -82,25 +82,31 @@ FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& 
   if (!longest) return {};
   const targets::DeviceRow& machine = job.device();
   ProductSize whole = product_size(nest, p);
-  const bool slices = is_slices(nest, p), by_warps = !mma_instructions(job, p, whole).empty();
-  const bool by_dots = !by_warps && !slices && !dot_instruction(job, p).empty();
+  const bool slices = is_slices(nest, p);
+  const std::vector<std::string> mma = slices ? std::vector<std::string>{} : mma_instructions(job, p, whole);
+  const bool by_warps = !mma.empty(), by_dots = !by_warps && !slices && !dot_instruction(job, p).empty();
   const int64_t codes = by_dots || (by_warps && is_product_of_codes(p)) ? loop::kCodesOfCell : 1;
   const double operations = by_dots ? operations_of_dot(machine) : 1;
   whole.depth /= static_cast<double>(codes);
   // Clusters lie along one row of a grid. Tiles by lanes are no part of one.
   const bool in_cluster = job.target.most_cluster_blocks > 1 && (slices || by_warps) && most_blocks(nest, p, slices) <= kMostClustered;
-  const double alone = cycles(machine, whole, slices, operations), most_left = in_cluster ? kMostLeftInCluster : kMostLeft;
-  std::vector<std::pair<int64_t, double>> all;
-  double least = alone * most_left / kAsGood;
-  for (int64_t parts = 2; parts <= (in_cluster ? job.target.most_cluster_blocks : kMostFoldParts); ++parts) {
+  const ProductSize size = product_size(nest, p);
+  const auto cycles_of = [&](int64_t parts) {
+    const double adding = parts == 1 || in_cluster ? 0 : cycles_of_adding(machine, whole, parts);
+    if (by_warps) return least_mma_cycles(job, nest, p, size, mma, longest, parts, in_cluster) + adding;
     ProductSize one = whole;
-    one.depth /= static_cast<double>(parts);
-    one.batch *= static_cast<double>(parts);
-    if (longest->extent->i % (parts * kPartMultiple * codes) != 0 || one.depth < (slices ? kLeastOfSlices : kLeastOfTiles)) continue;
-    all.emplace_back(parts, cycles(machine, one, slices, operations) + (in_cluster ? machine.cluster_cycles : cycles_of_adding(machine, whole, parts)));
+    one.depth /= static_cast<double>(parts), one.batch *= static_cast<double>(parts);
+    return cycles(machine, one, slices, operations) + adding + (parts > 1 && in_cluster ? machine.cluster_cycles : 0);
+  };
+  const double alone = cycles_of(1), most_left = !in_cluster ? kMostLeft : by_warps ? kMostLeftByWarps : kMostLeftInCluster, as_good = by_warps ? kAsGoodByWarps : kAsGood;
+  std::vector<std::pair<int64_t, double>> all;
+  double least = alone * most_left / as_good;
+  for (int64_t parts = 2; parts <= (in_cluster ? job.target.most_cluster_blocks : kMostFoldParts); ++parts) {
+    if (longest->extent->i % (parts * kPartMultiple * codes) != 0 || whole.depth / static_cast<double>(parts) < (slices ? kLeastOfSlices : kLeastOfTiles)) continue;
+    all.emplace_back(parts, cycles_of(parts));
     least = std::min(least, all.back().second);
   }
-  const auto first = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.second <= least * kAsGood; });
+  const auto first = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.second <= least * as_good; });
   return first == all.end() ? FoldParts{} : FoldParts{longest, first->first, in_cluster};
 }
 

@@ -91,6 +91,17 @@ std::optional<DeviceProduct> product_for_device(ir::Context& ctx, const FlatNest
   return p;
 }
 
+void order_depth(DeviceProduct& p) {
+  Facts facts;
+  const auto restricts = [&](const Expr* where, const ir::Dim* d) { return where && facts.depends(where, d); };
+  const ir::Dim* longest = nullptr;
+  for (const ir::Dim* d : p.depth) {
+    if (restricts(p.fold->fold->where, d) || restricts(p.rows.factor.inside, d) || restricts(p.columns.factor.inside, d)) continue;
+    if (!longest || estimate(d->extent) > estimate(longest->extent)) longest = d;
+  }
+  if (longest) std::stable_partition(p.depth.begin(), p.depth.end(), [&](const ir::Dim* d) { return d != longest; });
+}
+
 const Expr* product_operations(ir::Context& ctx, const loop::Kernel& kernel, const targets::Target& target) {
   const std::string& how = kernel.schedule;
   const bool is_product = how.starts_with("tile ") || how.starts_with("slices ");

@@ -31,6 +31,8 @@ struct DeviceProduct {
 
 // The only product that `nest` computes; nothing, if its factors cannot be read apart from each other. `outer` is empty.
 std::optional<DeviceProduct> product_for_device(ir::Context& ctx, const FlatNest& nest);
+// The longest dim of the depth that no condition restricts goes by in pieces, if it fills them: it is the last one. Else all of the fold does, as one.
+void order_depth(DeviceProduct& p);
 // Neighbours in memory become neighbours among the points, as far as strides are known.
 void order_as_written(ir::Context& ctx, const FlatNest& nest, std::vector<const ir::Dim*>& dims);
 
