@@ -93,6 +93,36 @@ TEST_CASE_FIXTURE(Net, "reshape and transpose are read through, heads split out 
   CHECK(matrices == 1);
 }
 
+TEST_CASE("keys that are repeated for heads that share them are read where they are; what is repeated along the sum or along columns is not") {
+  enum class Repeated { Heads, Depth, Columns };
+  for (const Repeated what : {Repeated::Heads, Repeated::Depth, Repeated::Columns}) {
+    CAPTURE(static_cast<int>(what));
+    Net net;
+    auto& ctx = net.ctx;
+    const auto k = [&](int64_t n) { return net.k(n); };
+    const auto d = [&](const Dim* dim) { return net.d(dim); };
+    const auto L = ctx.sym(ctx.declare_sym("L", 1)), M = ctx.sym(ctx.declare_sym("M", 1));
+    const auto of = [&](Repeated r, const Expr* extent) { return r == what ? ctx.mul(extent, k(4)) : extent; };
+    const auto at = [&](Repeated r, const Dim* dim) { return r == what ? ctx.floordiv(d(dim), k(4)) : d(dim); };
+    const auto source = net.input("keys", DType::F32, {k(2), M, k(16)});
+    // Repeated, and turned: [heads, depth, columns].
+    const auto keys = net.array("repeated", DType::F32, {of(Repeated::Heads, k(2)), of(Repeated::Depth, k(16)), of(Repeated::Columns, M)});
+    const auto r = net.dims_of(keys);
+    net.nest("Repeat", r, {{keys, net.at(r), net.load(source, {at(Repeated::Heads, r[0]), at(Repeated::Columns, r[2]), at(Repeated::Depth, r[1])})}});
+    const auto queries = net.input("queries", DType::F32, {net.fn.arrays[keys].shape[0], L, net.fn.arrays[keys].shape[1]});
+    const auto scores = net.array("scores", DType::F32, {net.fn.arrays[keys].shape[0], L, net.fn.arrays[keys].shape[2]});
+    const auto s = net.dims_of(scores);
+    const auto c = net.dim("c", net.fn.arrays[keys].shape[1]);
+    net.nest("MatMul", s, {{scores, net.at(s), ctx.fold({ctx.builtin(Join::Sum), {c}, nullptr}, {ctx.binary(Op::Mul, net.load(queries, {d(s[0]), d(s[1]), d(c)}), net.load(keys, {d(s[0]), d(c), d(s[2])}))})}});
+    net.finish(scores);
+    REQUIRE_OK(net.optimise());
+    INFO(print(net.fn));
+    CHECK(net.fn.body.size() == (what == Repeated::Heads ? 1 : 2));
+    for (const Statement& statement : net.fn.body)
+      ir::walk(statement.nest->writes[0].value, [&](const Expr* e) { CHECK((e->op != Op::Fold || nest::contraction_of(ctx, statement.nest->dims, e))); });
+  }
+}
+
 TEST_CASE_FIXTURE(Net, "what is put together for an output alone is written there") {
   for (const bool read_twice : {false, true}) {
     Net net;
