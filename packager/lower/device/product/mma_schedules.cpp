@@ -30,10 +30,12 @@ bool is_worth_groups(const Job& job, const DeviceProduct& p, const ProductSize& 
 }  // namespace
 
 std::vector<std::string> mma_instructions(const Job& job, const DeviceProduct& p, const ProductSize& size) {
-  if (!job.target.has_mma || (p.sum() != DType::F32 && !is_product_of_codes(p))) return {};
   const DType factors = factors_of(p);
+  const bool by_matrices = job.target.matrix_side && p.sum() == DType::F32 && factors == DType::F16;
+  if (!by_matrices && (!job.target.has_mma || (p.sum() != DType::F32 && !is_product_of_codes(p)))) return {};
   const double side = factors == DType::F32 ? kLeastMmaSide : kLeastShortSide;
   if (size.rows < side || size.columns < side || size.depth < kLeastMmaDepth) return {};
+  if (by_matrices) return {"matrix.f16"};
   std::vector<std::string> all{"mma." + std::string(name_of(factors))};
   if (job.target.has_group_mma && factors != DType::F32 && size.rows >= kLeastGroupSide && size.columns >= kLeastGroupSide)
     all.insert(is_worth_groups(job, p, size) ? all.begin() : all.end(), "wgmma." + std::string(name_of(factors)));
@@ -46,7 +48,7 @@ std::vector<schedule::Schedule> mma_schedules(const Job& job, const DeviceProduc
   const double last = estimate(p.depth.back()->extent), all = estimate(p.depth_points);
   const bool flat = p.depth.size() > 1 && whole_pieces(last, depth) > kMostMmaWaste * last && whole_pieces(all, depth) * last < whole_pieces(last, depth) * all;
   // Sums of groups of warps take more memory on their way out than pieces do.
-  const bool is_group = schedule::is_group_mma(base);
+  const bool is_group = schedule::is_group_mma(base), is_matrix = schedule::is_matrix(base);
   const unsigned stages = copies_any(job, p, flat) ? kStagesOfCopies + is_group : 2;
   std::vector<std::pair<double, schedule::Schedule>> costs;
   for (const int64_t rows : {128, 64, 32})
@@ -54,7 +56,8 @@ std::vector<schedule::Schedule> mma_schedules(const Job& job, const DeviceProduc
       if (is_group ? rows < loop::kGroupRows || columns < loop::kGroupRows || columns > 2 * rows : columns > 128) continue;
       schedule::Schedule s = base;
       s.tile = {rows, columns, depth, 1, flat, stages};
-      s.block = static_cast<unsigned>(is_group ? 2 * rows : rows == 128 && columns == 128 ? 256 : 128);
+      if (is_matrix && rows + columns > schedule::kMostMatrixSides) continue;
+      s.block = static_cast<unsigned>(is_matrix ? schedule::kMatrixBlock : is_group ? 2 * rows : rows == 128 && columns == 128 ? 256 : 128);
       costs.emplace_back(mma_cost(job.device(), size, rows, columns), s);
     }
   std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
