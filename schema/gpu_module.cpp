@@ -1,6 +1,7 @@
 #include "schema/gpu_module.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <string_view>
 #include <tuple>
@@ -79,7 +80,7 @@ class Decoder {
     e.has_few_lanes = flags & kHasFewLanes;
     e.num_buffers = in_.take<uint16_t>();
     e.num_scalars = in_.take<uint16_t>();
-    in_.skip_zeros(2);
+    e.subgroup_lanes = in_.take<uint16_t>();
     e.shared_bytes = in_.take<uint32_t>();
     e.dynamic_shared_bytes = in_.take<uint32_t>();
     in_.skip_zeros(4);
@@ -90,6 +91,8 @@ class Decoder {
     if (flags & ~kAllFlags) return broken("entry {}: unknown flags {}", number, flags);
     const uint64_t lanes = uint64_t{e.lanes[0]} * e.lanes[1] * e.lanes[2];  // below 2^48
     if (lanes == 0 || lanes > kMaxBlockLanes) return broken("entry {}: {} lanes, expected 1 to {}", number, lanes, kMaxBlockLanes);
+    if (e.subgroup_lanes != 0 && (!e.wants_full_subgroups || !std::has_single_bit(e.subgroup_lanes) || e.subgroup_lanes < 4 || e.subgroup_lanes > 64 || e.lanes[0] % e.subgroup_lanes != 0))
+      return broken("entry {}: subgroups of {} lanes", number, e.subgroup_lanes);
     if (e.num_buffers > kMaxBuffers) return broken("entry {}: {} buffers, at most {} are read", number, e.num_buffers, kMaxBuffers);
     if (e.num_scalars > kMaxScalars) return broken("entry {}: {} scalars, at most {} are read", number, e.num_scalars, kMaxScalars);
     if (e.narrow & beyond(e.num_scalars)) return broken("entry {}: narrow scalars behind the last", number);
@@ -197,7 +200,7 @@ std::vector<std::byte> encode(const Module& module) {
     for (uint16_t lanes : e.lanes) out.put_uint(lanes, 2);
     out.put_uint((e.may_fault ? kMayFault : 0) | (e.has_barriers ? kHasBarriers : 0) | (e.wants_full_subgroups ? kWantsFullSubgroups : 0) |
                      (e.has_few_lanes ? kHasFewLanes : 0), 2);
-    out.put_uint(e.num_buffers, 2).put_uint(e.num_scalars, 2).put_uint(0, 2);
+    out.put_uint(e.num_buffers, 2).put_uint(e.num_scalars, 2).put_uint(e.subgroup_lanes, 2);
     out.put_uint(e.shared_bytes, 4).put_uint(e.dynamic_shared_bytes, 4).put_uint(0, 4);
     out.put_uint(e.narrow, 8).put_uint(e.written, 8);
   }

@@ -47,6 +47,7 @@ struct Entry {
   bool has_few_lanes = false;          // tiles times lanes of a launch are kFewLanes at most
   uint16_t num_buffers = 0;            // of the launch; those for scalars and faults are not counted
   uint16_t num_scalars = 0;
+  uint16_t subgroup_lanes = 0;         // that full subgroups must have; 0: any number from 4 to 64
   uint32_t shared_bytes = 0;           // that the image states itself
   uint32_t dynamic_shared_bytes = 0;   // that the launch has to give
   uint64_t narrow = 0;                 // bit k: scalar k must fit in 32 bits, signed (below 64; the others may have any value)

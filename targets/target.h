@@ -48,9 +48,10 @@ struct Target {
   bool has_mma = false;      // loop::StmtKind::Mma and LoadMatrices are instructions, of f32 (as tf32), f16, bf16 and codes of 8 bits alike
   bool has_dot = false;      // Op::Dot of codes of 8 bits, four by four, is an instruction
   bool has_group_mma = false;  // loop::StmtKind::GroupMma is an instruction
+  unsigned matrix_side = 0, matrix_lanes = 0;  // of loop::StmtKind::Matrix, whose factors are f16; 0: there is none
   bool has_exp2 = false;     // Op::Exp2 is an instruction
   bool copies_aside = false;  // loop::StmtKind::Copy is an instruction
-  bool is_alone = false;      // its code runs on one architecture and none after it: groups and families of targets do not have it, its name alone asks for it
+  bool is_alone = false;      // its name alone asks for it, groups and families of targets do not have it: its code runs on one architecture and none after it, or on some devices only
   uint32_t most_cluster_blocks = 0;  // blocks that may be a cluster (loop::StmtKind::Peer); 0: there are no clusters
   // Of one launch: its buffers, one for scalars where there are more than `pushed_scalars`, one for faults where there may be some.
   // 0: as many as there are.

@@ -41,6 +41,9 @@ Result<Library> make() {
   if (!out.call.name) return missing(#name);
   MLC_VULKAN_INSTANCE_FUNCTIONS(MLC_VULKAN_FIND)
 #undef MLC_VULKAN_FIND
+#define MLC_VULKAN_FIND(result, name, parameters) out.call.name = reinterpret_cast<result(*) parameters>(find(out.instance, "vk" #name));
+  MLC_VULKAN_OPTIONAL_FUNCTIONS(MLC_VULKAN_FIND)
+#undef MLC_VULKAN_FIND
   return out;
 }
 

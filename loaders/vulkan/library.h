@@ -60,9 +60,14 @@ namespace mlc::vulkan {
   X(Code32, QueueSubmit, (QueueHandle, uint32_t, const SubmitInfo*, Fence))
 // clang-format on
 
+// Of extensions: null where no driver has them.
+#define MLC_VULKAN_OPTIONAL_FUNCTIONS(X) \
+  X(Code32, GetPhysicalDeviceCooperativeMatrixPropertiesKHR, (PhysicalDevice, uint32_t*, MatrixProperties*))
+
 #define MLC_VULKAN_FIELD(result, name, parameters) result(*name) parameters = nullptr;
 struct InstanceFunctions {
   MLC_VULKAN_INSTANCE_FUNCTIONS(MLC_VULKAN_FIELD)
+  MLC_VULKAN_OPTIONAL_FUNCTIONS(MLC_VULKAN_FIELD)
 };
 struct DeviceFunctions {
   MLC_VULKAN_DEVICE_FUNCTIONS(MLC_VULKAN_FIELD)

@@ -49,6 +49,9 @@ Status VulkanModule::check_entry(const gpu::Entry& e) const {
   if (lanes > p.invocations) return beyond("lanes", lanes, p.invocations);
   if (e.wants_full_subgroups && (p.subgroup == 0 || e.lanes[0] % p.subgroup != 0))
     return Status(Code::Unsupported, "full subgroups in blocks of {} lanes, which {} does not give", e.lanes[0], p.info.title);
+  if (e.subgroup_lanes != 0 && (e.subgroup_lanes < p.least_subgroup || e.subgroup_lanes > p.most_subgroup))
+    return Status(Code::Unsupported, "subgroups of {} lanes, {} has those of {} to {}", e.subgroup_lanes, p.info.title, p.least_subgroup, p.most_subgroup);
+  if (e.subgroup_lanes != 0 && lanes / e.subgroup_lanes > p.most_subgroups) return beyond("subgroups of a block", lanes / e.subgroup_lanes, p.most_subgroups);
   return ok();
 }
 
@@ -85,7 +88,7 @@ Status VulkanModule::compile(const gpu::Entry& e, const Layout& layout, Pipeline
   info.stage.name = e.name.c_str();
   info.layout = layout.pipeline;
   RequiredSubgroupSize size;
-  size.size = context_.physical().subgroup;
+  size.size = e.subgroup_lanes ? e.subgroup_lanes : context_.physical().subgroup;
   if (e.wants_full_subgroups) info.stage.next = &size, info.stage.flags = kRequireFullSubgroups;
   Pipeline made = nullptr;
   MLC_RETURN_IF_ERROR(context_.check(call.CreateComputePipelines(context_.handle(), context_.pipelines(), 1, &info, nullptr, &made), "vkCreateComputePipelines"));

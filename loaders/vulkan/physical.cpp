@@ -13,7 +13,8 @@ namespace mlc::vulkan {
 namespace {
 
 // Counts from drivers are believed up to here.
-constexpr uint32_t kMostDevices = 64, kMostFamilies = 64, kMostExtensions = 4096;
+constexpr uint32_t kMostDevices = 64, kMostFamilies = 64, kMostExtensions = 4096, kMostShapes = 4096;
+constexpr char kMatrixExtension[] = "VK_KHR_cooperative_matrix";
 constexpr int64_t kLlvmpipeLoopBudget = 65'535;
 // Kernels have blocks of 128 lanes, and pair them from the smallest subgroups on.
 constexpr uint32_t kLeastSubgroup = 4, kMostSubgroup = 64, kBlockLanes = 128;
@@ -45,7 +46,10 @@ class Asker {
     MLC_RETURN_IF_ERROR(properties());
     MLC_RETURN_IF_ERROR(queue());
     features();
-    if (is_core(3)) subgroups();
+    if (is_core(3)) {
+      subgroups();
+      matrices();
+    }
     return std::move(out_);
   }
 
@@ -185,11 +189,49 @@ class Asker {
     const Flags operations = groups.stages & kStageShaderCompute ? groups.operations : 0;
     const auto can = [&](Flags which) { return (operations & which) == which; };
     out_.subgroup = picked ? size : 0;
+    out_.least_subgroup = picked ? sizes.least : 0, out_.most_subgroup = picked ? sizes.most : 0, out_.most_subgroups = picked ? sizes.most_of_group : 0;
+    tell(Feature::VkSubgroupLeast, sizes.least);
+    tell(Feature::VkSubgroupMost, sizes.most);
     tell(Feature::VkSubgroupSize, size);
     tell(Feature::VkSubgroupPick, picked);
     tell(Feature::VkSubgroupShuffle, can(kSubgroupBasic | kSubgroupShuffle));
     tell(Feature::VkSubgroupSum, can(kSubgroupBasic | kSubgroupArithmetic));
     tell(Feature::VkIntDot, dot.dot != 0);
+  }
+
+  // Which products matrices of a subgroup do, of those that targets want.
+  void matrices() {
+    MatrixFeatures matrix{};
+    MemoryModelFeatures memory{};
+    std::vector<MatrixProperties> shapes;
+    if (has(kMatrixExtension) && call_.GetPhysicalDeviceCooperativeMatrixPropertiesKHR) {
+      DeviceFeatures2 wanted{{kPhysicalDeviceFeatures2}};
+      chain(wanted, matrix, kPhysicalDeviceCooperativeMatrixFeatures);
+      chain(wanted, memory, kPhysicalDeviceVulkanMemoryModelFeatures);
+      call_.GetPhysicalDeviceFeatures2(out_.handle, &wanted);
+      if (matrix.matrix && memory.model) shapes = matrix_shapes();
+    }
+    const auto multiplies = [&](uint32_t side) {
+      return std::any_of(shapes.begin(), shapes.end(), [&](const MatrixProperties& p) {
+        return p.rows == side && p.columns == side && p.depth == side && p.a == kComponentF16 && p.b == kComponentF16 && p.c == kComponentF32 && p.result == kComponentF32 && !p.saturates && p.scope == kScopeSubgroup;
+      });
+    };
+    tell(Feature::VkMatrix16, multiplies(16));
+    tell(Feature::VkMatrix8, multiplies(8));
+    if (multiplies(16) || multiplies(8)) out_.extensions.push_back(kMatrixExtension);
+  }
+
+  // Empty where the driver does not say.
+  std::vector<MatrixProperties> matrix_shapes() {
+    const auto ask = call_.GetPhysicalDeviceCooperativeMatrixPropertiesKHR;
+    uint32_t count = 0;
+    if (ask(out_.handle, &count, nullptr) != kSuccess || count > kMostShapes) return {};
+    std::vector<MatrixProperties> shapes(count);
+    for (MatrixProperties& p : shapes) p.type = kCooperativeMatrixProperties;
+    const uint32_t room = count;
+    const Code32 code = ask(out_.handle, &count, shapes.data());
+    shapes.resize(code == kSuccess || code == kIncomplete ? std::min(count, room) : 0);
+    return shapes;
   }
 
   const InstanceFunctions& call_;
@@ -240,6 +282,8 @@ EnabledFeatures::EnabledFeatures(const Physical& p) {
   subgroups.pick = subgroups.full = on(Feature::VkSubgroupPick);
   integer_dot.dot = on(Feature::VkIntDot);
   if (subgroups.pick) chain(all, subgroups, kPhysicalDeviceSubgroupSizeControlFeatures);
+  memory_model.model = matrices.matrix = static_cast<Bool32>(p.fact(Feature::VkMatrix16) != 0 || p.fact(Feature::VkMatrix8) != 0);
+  if (matrices.matrix) chain(all, memory_model, kPhysicalDeviceVulkanMemoryModelFeatures), chain(all, matrices, kPhysicalDeviceCooperativeMatrixFeatures);
   if (integer_dot.dot) chain(all, integer_dot, kPhysicalDeviceShaderIntegerDotProductFeatures);
 }
 

@@ -19,6 +19,7 @@ struct Physical {
   uint32_t work_group_rows = 0;  // the most along y
   uint32_t work_group_size[3] = {}, invocations = 0;
   uint32_t subgroup = 0;      // lanes, where it can be picked and all of them are there; else 0
+  uint32_t least_subgroup = 0, most_subgroup = 0, most_subgroups = 0;  // lanes that can be picked, and subgroups of a block; zero like `subgroup`
   uint32_t storage_buffers = 0, push_bytes = 0, shared_bytes = 0, allocations = 0;
   MemoryProperties memory{};
   std::vector<const char*> extensions;  // to be switched on for what is in `info.facts`
@@ -41,6 +42,8 @@ struct EnabledFeatures {
   Float16Int8Features float16_int8{};
   SubgroupSizeFeatures subgroups{};
   IntegerDotFeatures integer_dot{};
+  MemoryModelFeatures memory_model{};
+  MatrixFeatures matrices{};
 };
 
 }  // namespace mlc::vulkan

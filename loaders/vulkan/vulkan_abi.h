@@ -53,7 +53,8 @@ enum StructureType : uint32_t {
   kPhysicalDeviceDriverProperties = 1000196000, kPhysicalDeviceFloatControlsProperties = 1000197000,
   kPhysicalDeviceSubgroupProperties = 1000094000, kPhysicalDeviceSubgroupSizeControlProperties = 1000225000,
   kPipelineShaderStageRequiredSubgroupSizeCreateInfo = 1000225001, kPhysicalDeviceSubgroupSizeControlFeatures = 1000225002,
-  kPhysicalDeviceShaderIntegerDotProductFeatures = 1000280000,
+  kPhysicalDeviceShaderIntegerDotProductFeatures = 1000280000, kPhysicalDeviceVulkanMemoryModelFeatures = 1000211000,
+  kPhysicalDeviceCooperativeMatrixFeatures = 1000506000, kCooperativeMatrixProperties = 1000506001,
 };
 
 // VkPhysicalDeviceType, the one that is asked for; VkDriverId of lavapipe.
@@ -67,6 +68,8 @@ inline constexpr Flags kStageShaderCompute = 32;
 // VkSubgroupFeatureFlagBits, VkPipelineShaderStageCreateFlagBits.
 inline constexpr Flags kSubgroupBasic = 1, kSubgroupArithmetic = 4, kSubgroupShuffle = 16;
 inline constexpr Flags kRequireFullSubgroups = 2;
+// VkComponentTypeKHR, VkScopeKHR.
+inline constexpr uint32_t kComponentF16 = 0, kComponentF32 = 1, kScopeSubgroup = 3;
 // VkPipelineStageFlagBits, VkAccessFlagBits.
 inline constexpr Flags kStageCompute = 0x800, kStageTransfer = 0x1000, kStageHost = 0x4000;
 inline constexpr Flags kAccessShaderRead = 0x20, kAccessShaderWrite = 0x40, kAccessTransferRead = 0x800, kAccessTransferWrite = 0x1000,
@@ -235,6 +238,22 @@ struct SubgroupSizeFeatures : Chained {
 };
 struct IntegerDotFeatures : Chained {
   Bool32 dot;
+};
+
+struct MemoryModelFeatures : Chained {
+  Bool32 model;  // vulkanMemoryModel
+  Bool32 device_scope;
+  Bool32 chains;
+};
+struct MatrixFeatures : Chained {
+  Bool32 matrix;  // cooperativeMatrix
+  Bool32 robust;
+};
+struct MatrixProperties : Chained {
+  uint32_t rows, columns, depth;
+  uint32_t a, b, c, result;  // components
+  Bool32 saturates;
+  uint32_t scope;
 };
 
 struct QueueFamilyProperties {

@@ -19,6 +19,7 @@ constexpr uint32_t kModelCompute = 5, kModeLocalSize = 17, kDecorationBinding = 
 struct Capability {
   uint32_t number;
   Feature needs;  // None: all devices have it
+  Feature or_needs = Feature::None;
 };
 constexpr Capability kCapabilities[] = {
     {1, Feature::None} /* Shader */,       {9, Feature::VkShaderFloat16},  {10, Feature::VkShaderFloat64}, {11, Feature::VkShaderInt64},
@@ -26,8 +27,9 @@ constexpr Capability kCapabilities[] = {
     {4466, Feature::VkF32InfNanKeep},      {61, Feature::VkSubgroupPick} /* GroupNonUniform */,
     {63, Feature::VkSubgroupSum},          {65, Feature::VkSubgroupShuffle}, {6018, Feature::VkIntDot} /* DotProductInput4x8BitPacked */,
     {6019, Feature::VkIntDot} /* DotProduct */,
+    {5345, Feature::VkMatrix16, Feature::VkMatrix8} /* VulkanMemoryModel */, {6022, Feature::VkMatrix16, Feature::VkMatrix8} /* CooperativeMatrixKHR */,
 };
-constexpr std::string_view kExtensions[] = {"SPV_KHR_storage_buffer_storage_class", "SPV_KHR_16bit_storage", "SPV_KHR_8bit_storage", "SPV_KHR_float_controls"};
+constexpr std::string_view kExtensions[] = {"SPV_KHR_storage_buffer_storage_class", "SPV_KHR_16bit_storage", "SPV_KHR_8bit_storage", "SPV_KHR_float_controls", "SPV_KHR_cooperative_matrix"};
 
 // The newest words that every device of this version of Vulkan takes.
 uint32_t newest_version(uint32_t api) { return api >= version(1, 3) ? 0x10600 : api >= version(1, 2) ? 0x10500 : 0x10300; }
@@ -84,7 +86,7 @@ class Checker {
 
   Status capability(uint32_t number) const {
     for (const Capability& c : kCapabilities)
-      if (c.number == number && (c.needs == Feature::None || physical_.fact(c.needs) != 0)) return ok();
+      if (c.number == number && (c.needs == Feature::None || physical_.fact(c.needs) != 0 || (c.or_needs != Feature::None && physical_.fact(c.or_needs) != 0))) return ok();
     return Status(Code::Unsupported, "capability {} of SPIR-V, which is not switched on for {}", number, physical_.info.title);
   }
 

@@ -109,6 +109,24 @@ void Builder::group_mma(std::vector<const Expr*> sums, uint32_t array, const Gro
   s.b_factors = a.type == DType::I8 || a.type == DType::U8 ? b.type : DType::None;
 }
 
+void Builder::begin_matrices() { append(StmtKind::Matrix); }
+
+void Builder::add_matrices(DType factors, uint32_t array, const Strided& a, const Strided& b) {
+  Stmt& s = append(StmtKind::Matrix);
+  s.matrix_op = MatrixOp::Add;
+  s.factors = factors;
+  s.array = array;
+  s.index = {a.place, a.stride, b.place, b.stride};
+}
+
+void Builder::store_matrices(int64_t row, uint32_t array, const Strided& to) {
+  Stmt& s = append(StmtKind::Matrix);
+  s.matrix_op = MatrixOp::Store;
+  s.step = row;
+  s.array = array;
+  s.index = {to.place, to.stride};
+}
+
 void Builder::begin_tiles(int64_t bytes) { append(StmtKind::Tiles).step = bytes; }
 
 void Builder::tile_dot(unsigned tile, int64_t bytes, const Expr* a, const Expr* stride, const Expr* b) {

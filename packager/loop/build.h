@@ -48,6 +48,13 @@ class Builder {
     DType type = DType::None;
   };
   void group_mma(std::vector<const ir::Expr*> sums, uint32_t array, const GroupFactor& a, const GroupFactor& b);
+  // Sums of a team's matrices (StmtKind::Matrix): all zero; a*b more, whose rows and columns begin in `array` at a place and so far apart; a row of them to `array`.
+  struct Strided {
+    const ir::Expr *place = nullptr, *stride = nullptr;
+  };
+  void begin_matrices();
+  void add_matrices(DType factors, uint32_t array, const Strided& a, const Strided& b);
+  void store_matrices(int64_t row, uint32_t array, const Strided& to);
   // The load `row` of what lanes share, among those of a warp (StmtKind::LoadMatrices).
   const ir::Expr* load_matrices(const ir::Expr* row, bool transposed);
   // The load `value` of what lanes share, as a block of the cluster has it (StmtKind::Peer).

@@ -21,6 +21,7 @@ class KeyWriter {
     number(kernel.cuts.size());
     for (const Cut& cut : kernel.cuts) key_.expression(cut.chunk), key_.expression(cut.units);
     number(kernel.lanes), number(kernel.cluster), number(kernel.resident);
+    number(kernel.team.lanes), number(kernel.team.side), number(kernel.team.rows), number(kernel.team.columns);
     block(kernel.body);
   }
   std::string take() { return key_.take(); }
@@ -55,10 +56,10 @@ class KeyWriter {
 
 }  // namespace
 
-std::array<int64_t, 15> words_of(const Stmt& s) {
+std::array<int64_t, 16> words_of(const Stmt& s) {
   const auto number = [](auto value) { return static_cast<int64_t>(value); };
   return {number(s.kind), number(s.for_kind), number(s.rolled), s.step, number(s.array), number(s.fault), number(s.index.size()), number(s.sums.size()),
-          number(s.combine), number(s.factors), number(s.b_factors), number(s.tile_op), number(s.tile), number(s.transposed), number(s.b_transposed)};
+          number(s.combine), number(s.factors), number(s.b_factors), number(s.tile_op), number(s.tile), number(s.transposed), number(s.b_transposed), number(s.matrix_op)};
 }
 
 std::string kernel_key(const Kernel& kernel) { return KeyWriter(kernel).take(); }

@@ -13,6 +13,6 @@ namespace mlc::loop {
 // of variables and symbols do not enter it.
 std::string kernel_key(const Kernel& kernel);
 // What a statement is beside its expressions and blocks, each of which a key has to hold.
-std::array<int64_t, 15> words_of(const Stmt& s);
+std::array<int64_t, 16> words_of(const Stmt& s);
 
 }  // namespace mlc::loop

@@ -33,6 +33,7 @@ enum class StmtKind : uint8_t {
   Mma,       // device kernels: var = `value` + a*b of a tile by 32 lanes side by side, each of which has some of it: see below
   LoadMatrices, // device kernels: var = cells of four matrices that lanes share, which 32 lanes side by side load together: see below
   GroupMma,  // device kernels: sums + a*b of a tile by 128 lanes side by side, whose factors lie in an array that lanes share: see below
+  Matrix,    // device kernels: products by a unit whose matrices subgroups have in a layout of their own: see below
   Tiles,     // kernels for processors: products of codes or bf16 by a unit that multiplies matrices: see below
   Copy,        // device kernels: `step` bytes from the load `value` on go to array[index], or zeros where cond does not hold; the lane goes on at once: see below
   CloseCopies, // device kernels: the copies of this lane since the last of these are a group, which may have none
@@ -69,6 +70,19 @@ enum class ForKind : uint8_t {
 //   there are whole eights of such chunks
 // What is read was stored before a Barrier, and all is read when the statement ends. All lanes of the block come here or none; it is no Barrier.
 
+// Matrix. Lanes of a block are teams of `Kernel::team.lanes` side by side, which a device runs as one subgroup. Each team has rows x columns matrices of side x side sums, f32, all
+// zero from Begin on. They keep what they have from one of these statements to the next, and no other one sees them: how their elements lie in the lanes is the device's. Factors
+// and sums lie in an array of u32 that lanes share, at places and strides that are multiples of four; all lanes of a team name the same ones. Products are exact; in which order they
+// are added, and whether sums are rounded or cut in between, is the device's. What is read was stored before a Barrier. All lanes of the block come here or none; it is no Barrier.
+enum class MatrixOp : uint8_t {
+  Begin,  // all sums are zero
+  Add,    // sums + a*b of `side` steps of the depth, two in a cell. index: {a, stride, b, stride}: row r of a begins at a + r*stride, and so does each column of b; the team has
+          // all rows and columns of its matrices
+  Store,  // array[index[0] + r*index[1] + c] = the bits of the sums of row r and column c of the matrices in row `step` of them
+};
+constexpr int64_t kTeamCells = 4;  // places are multiples of so many
+constexpr uint32_t kMostTeamSums = 16, kLeastTeamLanes = 4, kMostTeamLanes = 64;
+
 // Copy. From an array that the kernel only reads to one that lanes share, both at a multiple of so many bytes. The load stands for its first element, and its
 // place is in range where cond holds. The bytes are there for the lane itself behind a WaitCopies that waits for their group, for other lanes behind a Barrier
 // after that. Until then what lies there is undefined, and no lane may read it or write there. A lane waits for all of its copies before it ends.
@@ -99,17 +113,18 @@ struct Stmt {
   bool transposed = false;             // LoadMatrices; GroupMma: a
   bool b_transposed = false;           // GroupMma
   bool rolled = false;                 // For: it is unrolled as far as is good; an assembler that unrolls loops leaves it as it is
-  int64_t step = 1;                    // For; FoldLanes: lanes that fold together, a power of two that divides those of the block; 1: all. Tiles, Copy: bytes. WaitCopies: groups. Peer: number of a block
+  int64_t step = 1;                    // For; FoldLanes: lanes that fold together, a power of two that divides those of the block; 1: all. Tiles, Copy: bytes. WaitCopies: groups. Peer: number of a block. Matrix: number of a row
   const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null; Copy: Bool, or null; Fault: Bool lanes
   const ir::Expr* bound = nullptr;     // While
   const ir::Expr* value = nullptr;     // Let, Local, Assign, Store, FoldLanes, Mma; Copy: a load of one element without a mask; Peer, LoadMatrices: one without a mask
   ir::Op combine = ir::Op::Add;        // FoldLanes: Add, Mul, Min, Max; And, Or of Bool
-  DType factors = DType::None;         // Mma, GroupMma: F32 (Mma alone), F16 or BF16 of both; I8 or U8 of a
+  DType factors = DType::None;         // Mma, GroupMma: F32 (Mma alone), F16 or BF16 of both; I8 or U8 of a. Matrix, to add: F16
   DType b_factors = DType::None;       // Mma, GroupMma of codes: I8 or U8 of b; else None
   TileOp tile_op = TileOp::Begin;      // Tiles
+  MatrixOp matrix_op = MatrixOp::Begin;  // Matrix
   uint8_t tile = 0;                    // Tiles: number
-  uint32_t array = 0;                  // Store, Copy, Prefetch, Tiles, GroupMma: buffer number
-  std::vector<const ir::Expr*> index;  // Prefetch: {linear element index}, in range or not. Copy: {linear element index}. Store: kernels: {linear element index} (many lanes: scatter); procs: per axis. Mma: {a, b}. Tiles, GroupMma: see there
+  uint32_t array = 0;                  // Store, Copy, Prefetch, Tiles, GroupMma, Matrix: buffer number
+  std::vector<const ir::Expr*> index;  // Prefetch: {linear element index}, in range or not. Copy: {linear element index}. Store: kernels: {linear element index} (many lanes: scatter); procs: per axis. Mma: {a, b}. Tiles, GroupMma, Matrix: see there
   std::vector<const ir::Expr*> sums;   // GroupMma: Local variables
   int32_t fault = 0;                   // Fault: a code of schema/module_abi.h
   std::vector<StmtPtr> body, orelse;
@@ -177,6 +192,11 @@ constexpr uint32_t kMmaLanes = 32, kGroupLanes = 128;  // that do one Mma or Gro
 constexpr int64_t kGroupCells = 256, kGroupRows = 64;  // GroupMma: factors lie at multiples of so many cells; rows of a
 constexpr size_t kMostGroupSums = 32;
 
+// Lanes that have matrices together (StmtKind::Matrix), their sides, and how many matrices of sums each team has. All zero: none do.
+struct Team {
+  uint32_t lanes = 0, side = 0, rows = 0, columns = 0;
+};
+
 // One entry of a module. Buffers are numbered: params first, then locals. Body runs for the tiles of one call:
 // tile_begin and tile_end are i64 Vars that it may use anywhere; it normally starts with a For over them. There are
 // `tiles` times, for each cut, ceildiv(units, chunk) of them; cuts are inside (but one in turns), the last one innermost.
@@ -189,12 +209,13 @@ struct Kernel {
   const ir::Expr* tile_end = nullptr;
   // Devices: how many lanes a block has; 0 in kernels for processors. A block is a tile: the body is the loop over the tiles, and
   // in it nothing but a loop of kind Lanes from 0 to this. Lanes run in any order; what one stores another may read behind a
-  // Barrier only. Barriers, FoldLanes, Mma and GroupMma stand where all lanes come or none does. There are no cuts, and vectors have at most four elements.
+  // Barrier only. Barriers, FoldLanes, Mma, GroupMma and Matrix stand where all lanes come or none does. There are no cuts, and vectors have at most four elements.
   uint32_t lanes = 0;
   // Devices: so many blocks side by side, from a multiple of it on, are a cluster; `tiles` is a multiple of it, and all of a cluster run or none does.
   uint32_t cluster = 1;
   // Devices: blocks that a multiprocessor should hold at once, so that a lane has no more registers than that leaves it; 0: the assembler decides.
   uint32_t resident = 0;
+  Team team;
   Hoisting hoisting = Hoisting::All;
   std::string schedule;                 // what it was built from, as text (packager/schedule); of a group, one per nest
   const ir::Expr* tiles = nullptr;      // number of tiles apart from cuts: an extent over `scalars` (evaluated by the plan)

@@ -17,7 +17,7 @@ namespace {
 class Printer {
  public:
   std::string run(const Kernel& k) {
-    out_ = "kernel " + quoted(k.name) + " tiles " + expr(k.tiles) + (k.lanes ? " block " + std::to_string(k.lanes) : "") + (k.cluster > 1 ? " cluster " + std::to_string(k.cluster) : "") + (k.resident ? " resident " + std::to_string(k.resident) : "") + " range " + var(k.tile_begin) + " " +
+    out_ = "kernel " + quoted(k.name) + " tiles " + expr(k.tiles) + (k.lanes ? " block " + std::to_string(k.lanes) : "") + (k.cluster > 1 ? " cluster " + std::to_string(k.cluster) : "") + (k.resident ? " resident " + std::to_string(k.resident) : "") + team(k.team) + " range " + var(k.tile_begin) + " " +
            var(k.tile_end) + " {\n";
     for (const Param& p : k.params) {
       out_ += "  param " + quoted(p.name) + " " + std::string(name_of(p.dtype)) + (p.written ? " out" : "");
@@ -127,6 +127,32 @@ class Printer {
     return r;
   }
 
+  static std::string team(const Team& t) {
+    if (t.lanes == 0) return "";
+    return " team " + std::to_string(t.lanes) + " side " + std::to_string(t.side) + " sums " + std::to_string(t.rows) + " " + std::to_string(t.columns);
+  }
+
+  void matrix(const Stmt& s) {
+    out_ += "matrix ";
+    const auto index = [&](size_t first) {
+      for (size_t k = first; k < first + 2; ++k) out_ += (k == first ? " [" : " ") + expr(s.index[k]);
+      out_ += "]";
+    };
+    switch (s.matrix_op) {
+      case MatrixOp::Begin: out_ += "begin"; break;
+      case MatrixOp::Add:
+        begin_statement({s.index[0], s.index[1], s.index[2], s.index[3]});
+        out_ += "add " + std::string(name_of(s.factors)) + " " + std::to_string(s.array);
+        index(0), index(2);
+        break;
+      case MatrixOp::Store:
+        begin_statement({s.index[0], s.index[1]});
+        out_ += "store " + std::to_string(s.step) + " to " + std::to_string(s.array);
+        index(0);
+        break;
+    }
+  }
+
   void tiles(const Stmt& s) {
     out_ += "tiles ";
     switch (s.tile_op) {
@@ -200,6 +226,7 @@ class Printer {
         for (size_t k = 0; k < s.sums.size(); ++k) out_ += (k ? " " : "") + var(s.sums[k]);
         out_ += "]";
         break;
+      case StmtKind::Matrix: matrix(s); break;
       case StmtKind::Tiles: tiles(s); break;
       case StmtKind::Assign:
         begin_statement({s.value});

@@ -151,6 +151,7 @@ class Verifier {
     if (depth > 200) return bad("blocks nested too deeply");
     std::vector<const Expr*> opened;
     const int64_t bytes_of_tiles = bytes_of_tiles_;
+    const bool has_matrices = has_matrices_;
     for (const StmtPtr& s : stmts) {
       Status st = stmt(*s, depth, opened);
       if (!st.ok()) return st;
@@ -158,6 +159,7 @@ class Verifier {
     // What follows, and the next turn of a loop, would find tiles of either size.
     if (bytes_of_tiles != 0 && bytes_of_tiles_ != bytes_of_tiles) return bad("a block that leaves tiles of another size");
     bytes_of_tiles_ = bytes_of_tiles;
+    has_matrices_ = has_matrices;
     for (const Expr* v : opened) {
       bound_.erase(v);
       mutable_.erase(v);
@@ -220,6 +222,7 @@ class Verifier {
         return open(s.var, opened);
       }
       case StmtKind::GroupMma: return group_mma(s);
+      case StmtKind::Matrix: return matrix(s);
       case StmtKind::Tiles: return tiles(s);
       case StmtKind::Assign:
         if (!s.var || !bound_.contains(s.var) || !mutable_.contains(s.var))
@@ -312,6 +315,26 @@ class Verifier {
     return ok();
   }
 
+  // A block sees the Begin before it and those around it.
+  Status matrix(const Stmt& s) {
+    const Team& team = k_.team;
+    if (team.lanes == 0) return bad("matrices of a team, which there is none of");
+    if (s.matrix_op == MatrixOp::Begin) {
+      has_matrices_ = true;
+      return ok();
+    }
+    if (!has_matrices_) return bad("matrices before their sums are zero");
+    if (!is_shared(s.array) || buffer_type(s.array) != DType::U32) return bad("matrices lie where lanes share no cells");
+    const bool adds = s.matrix_op == MatrixOp::Add;
+    if (adds && s.factors != DType::F16) return bad("a product of matrices of " + std::string(name_of(s.factors)));
+    if (!adds && (s.step < 0 || s.step >= team.rows)) return bad("row " + std::to_string(s.step) + " of " + std::to_string(team.rows) + " rows of matrices");
+    if (s.index.size() != (adds ? 4 : 2)) return bad("matrices need a place and a stride each");
+    for (size_t k = 0; k < s.index.size(); ++k) MLC_RETURN_IF_ERROR(typed(s.index[k], kIndex, k % 2 ? "stride of matrices" : "place of matrices"));
+    for (size_t k = 1; k < s.index.size(); k += 2)
+      if (!s.index[k]->is_const() || s.index[k]->i < 1 || s.index[k]->i % kTeamCells != 0) return bad("a stride of matrices that is no constant, or no multiple of four");
+    return ok();
+  }
+
   static bool is_code(DType t) { return t == DType::I8 || t == DType::U8; }
 
   // A block sees the Begin before it and those around it.
@@ -349,6 +372,7 @@ class Verifier {
   std::unordered_set<const Expr*> bound_, mutable_, checked_;
   int64_t bytes_of_tiles_ = 0;  // 0: there was no Begin
   DType sums_of_tiles_ = DType::None;
+  bool has_matrices_ = false;   // there was a Begin of theirs
 };
 
 }  // namespace

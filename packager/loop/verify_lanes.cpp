@@ -1,5 +1,6 @@
 #include "packager/loop/verify_lanes.h"
 
+#include <algorithm>
 #include <bit>
 #include <functional>
 #include <map>
@@ -25,7 +26,7 @@ void each(const std::vector<StmtPtr>& block, const Visit& visit) {
 }
 
 // Lanes side by side do it together.
-bool is_of_warps(StmtKind kind) { return kind == StmtKind::Mma || kind == StmtKind::LoadMatrices || kind == StmtKind::GroupMma; }
+bool is_of_warps(StmtKind kind) { return kind == StmtKind::Mma || kind == StmtKind::LoadMatrices || kind == StmtKind::GroupMma || kind == StmtKind::Matrix; }
 
 // Which variables may differ between the lanes of a block. A lane's number does; what is computed from it, what is loaded from memory
 // that lanes write, and what changes under a condition that differs does too.
@@ -107,7 +108,7 @@ class CopyOrder {
       if (!wrong_.empty()) return;
       for (const Expr* e : {s->begin, s->end, s->cond, s->bound, s->value}) reads(e);
       for (const Expr* e : s->index) reads(e);
-      if (s->kind == StmtKind::GroupMma) reads(s->array);
+      if (s->kind == StmtKind::GroupMma || (s->kind == StmtKind::Matrix && s->matrix_op == MatrixOp::Add)) reads(s->array);
       switch (s->kind) {
         case StmtKind::Copy: begin(arrays_[s->array]); break;
         case StmtKind::CloseCopies: advance(Stage::Begun, Stage::Closed); break;
@@ -171,6 +172,7 @@ class LanesVerifier {
     if (k_.resident * k_.lanes > kMostResidentLanes) return bad(std::to_string(k_.resident) + " blocks of a multiprocessor");
     if (!k_.tiles || ir::divisor_of(k_.tiles) % k_.cluster != 0) return bad("tiles that are no whole clusters");
     if (!k_.cuts.empty()) return bad("a cut in a kernel for devices");
+    MLC_RETURN_IF_ERROR(team());
     MLC_RETURN_IF_ERROR(memories());
     MLC_ASSIGN(const Stmt* lanes, outer_loops());
     MLC_RETURN_IF_ERROR(inner_loops(*lanes));
@@ -189,7 +191,16 @@ class LanesVerifier {
     each(k_.body, [&](const Stmt& s) {
       found |= is_meeting(s.kind) || s.kind == StmtKind::Peer || s.kind == StmtKind::FoldLanes || is_of_warps(s.kind) || is_about_copies(s) || (s.kind == StmtKind::For && s.for_kind == ForKind::Lanes);
     });
-    return found || k_.cluster != 1 || k_.resident != 0 ? bad("lanes or a barrier in a kernel for processors") : ok();
+    return found || k_.cluster != 1 || k_.resident != 0 || k_.team.lanes != 0 ? bad("lanes or a barrier in a kernel for processors") : ok();
+  }
+
+  Status team() const {
+    const Team& t = k_.team;
+    if (t.lanes == 0) return t.side || t.rows || t.columns ? bad("matrices of no lanes") : ok();
+    if (!fits(t.lanes) || t.lanes < kLeastTeamLanes || t.lanes > kMostTeamLanes) return bad("teams of " + std::to_string(t.lanes) + " lanes in a block of " + std::to_string(k_.lanes));
+    if (t.side != 8 && t.side != 16) return bad("matrices of " + std::to_string(t.side) + " rows, expected 8 or 16");
+    const uint64_t sums = uint64_t{t.rows} * t.columns;
+    return sums < 1 || sums > kMostTeamSums ? bad(std::to_string(sums) + " matrices of sums, expected 1 to " + std::to_string(kMostTeamSums)) : ok();
   }
 
   Status memories() const {
@@ -255,8 +266,8 @@ class LanesVerifier {
       if (is_meeting(s->kind) && apart) return bad("a barrier that not all lanes may reach");
       if (s->kind == StmtKind::ClusterBarrier && k_.cluster == 1) return bad("a barrier of a cluster, which there is none of");
       if (s->kind == StmtKind::FoldLanes && apart) return bad("a fold of lanes that not all of them may reach");
-      const std::string what = s->kind == StmtKind::LoadMatrices ? "a load of matrices" : "a product of tiles";
-      const uint32_t together = s->kind == StmtKind::GroupMma ? kGroupLanes : kMmaLanes;
+      const std::string what = s->kind == StmtKind::LoadMatrices ? "a load of matrices" : s->kind == StmtKind::Matrix ? "matrices of a team" : "a product of tiles";
+      const uint32_t together = s->kind == StmtKind::GroupMma ? kGroupLanes : s->kind == StmtKind::Matrix ? std::max(1u, k_.team.lanes) : kMmaLanes;
       if (is_of_warps(s->kind) && apart) return bad(what + " that not all lanes may reach");
       if (is_of_warps(s->kind) && k_.lanes % together != 0) return bad(what + " by a block of " + std::to_string(k_.lanes) + " lanes");
       if (s->kind == StmtKind::FoldLanes && !fits(folded(*s))) return bad("a fold of " + std::to_string(folded(*s)) + " lanes");

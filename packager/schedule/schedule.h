@@ -15,7 +15,7 @@
 // is of one, too: a block of 64 lanes has a tile of 64 by 64 points of the product. By an instruction "dot.i8" they multiply codes of 8 bits, four
 // values of the depth in a step. By an instruction "mma.f32", "mma.f16", "mma.bf16" or
 // "mma.i8" warps multiply on tensor cores, and the block has 128 lanes, 256 if the tile is 128 by 128; "stages 3" behind the copies: memory has room for three pieces. By "wgmma.f16", "wgmma.bf16" or
-// "wgmma.i8" four warps multiply 64 rows together, and the block has 128 lanes for each 64 rows. Of attention "warp 16" stands there: each warp has 16 of the
+// "wgmma.i8" four warps multiply 64 rows together, and the block has 128 lanes for each 64 rows. By "matrix.f16" subgroups multiply, and the block has 128 lanes. Of attention "warp 16" stands there: each warp has 16 of the
 // block's queries, and warps that are left over share the keys of a turn: 128 lanes have 64 queries, or 32 in two shares of the keys.
 #pragma once
 
@@ -125,6 +125,10 @@ bool is_tiled(const Schedule& schedule);
 // Whether warps multiply, by tensor cores; and whether four of them together do, from the memory of the block ("wgmma.f16").
 bool is_mma(const Schedule& schedule);
 bool is_group_mma(const Schedule& schedule);
+// Whether subgroups of a device multiply, by matrices whose layout is the device's ("matrix.f16").
+bool is_matrix(const Schedule& schedule);
+constexpr unsigned kMatrixBlock = 128;       // lanes of such a block
+constexpr int64_t kMostMatrixSides = 192;    // rows and columns of its tile: two pieces of them are in 32 KB
 // Whether lanes of a tile multiply four codes of 8 bits by four at once.
 inline constexpr char kDotInstruction[] = "dot.i8";
 bool is_dot(const Schedule& schedule);

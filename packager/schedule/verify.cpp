@@ -48,6 +48,7 @@ class Verifier {
 
   unsigned lanes_of_block() const {
     if (is_mma(s_)) return s_.family == Family::Attention ? s_.block : mma_lanes();
+    if (is_matrix(s_)) return kMatrixBlock;
     if (has_one_query(s_)) return kQueryLanes;
     return has_columns() ? static_cast<unsigned>(s_.tile.columns * s_.tile.depth) : space_.block;
   }
@@ -202,6 +203,7 @@ class Verifier {
     const Tile& t = s_.tile;
     if (t.warp != 0 && !(is_mma(s_) && s_.family == Family::Attention)) return refused("only attention says what a warp has");
     if (is_mma(s_) && s_.family != Family::Attention) return mma();
+    if (is_matrix(s_)) return matrix();
     if (t.stages != 0) return refused("only products of warps have stages");
     if (is_group_mma(s_)) return refused("attention is not for groups of warps");
     if (is_mma(s_)) return mma_attention();
@@ -244,6 +246,13 @@ class Verifier {
       return refused(is_group ? "a tile of groups of warps has 64 rows and 64 or 128 columns, or 128 rows and 64, 128 or 256 columns" : "a tile of warps has 32, 64 or 128 rows and columns");
     if (t.depth != (s_.instruction == "mma.f32" ? 16 : s_.instruction.ends_with(".i8") ? 64 : 32) || t.copies != 1) return refused("a piece of such a tile is 16 cells deep, and there is one copy");
     if (t.stages < 2 || t.stages > kMostStages || t.stages * (t.rows + t.columns) * kMmaPieceBytes > (is_group ? kGroupShared : kMmaShared)) return refused("a block has memory for two to four pieces, 48 KB, 96 KB of groups of warps");
+    return s_.places.empty() ? ok() : refused("sums of such a tile go through memory anyhow");
+  }
+  Status matrix() const {
+    const Tile& t = s_.tile;
+    const auto is_side = [](int64_t n) { return n == 32 || n == 64 || n == 128; };
+    if (s_.family != Family::Tile || !is_side(t.rows) || !is_side(t.columns) || t.rows + t.columns > kMostMatrixSides) return refused("a tile of subgroups has 32, 64 or 128 rows and columns, 192 of both at most");
+    if (t.depth != 32 || t.copies != 1 || t.stages != 2) return refused("a piece of such a tile is 32 steps deep, there is one copy, and memory for two pieces");
     return s_.places.empty() ? ok() : refused("sums of such a tile go through memory anyhow");
   }
   // Keys and values of a turn are stored in memory at once, then sums of all shares on their way out.
@@ -338,6 +347,7 @@ bool is_tiled(const Schedule& s) { return s.instruction.starts_with("tiles."); }
 bool is_dot(const Schedule& s) { return s.family == Family::Tile && s.instruction == kDotInstruction; }
 int64_t cell_values(const Schedule& s) { return is_dot(s) ? int64_t{loop::kCodesOfCell} : 1; }
 bool is_mma(const Schedule& s) { return s.instruction.starts_with("mma.") || is_group_mma(s); }
+bool is_matrix(const Schedule& s) { return s.instruction.starts_with("matrix."); }
 bool is_group_mma(const Schedule& s) { return s.instruction.starts_with("wgmma."); }
 bool has_one_query(const Schedule& s) { return s.family == Family::Attention && s.tile.rows == 1; }
 

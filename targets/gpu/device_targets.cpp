@@ -22,8 +22,9 @@ struct Row {
   std::string_view name, family;
   format::ModuleFormat format = format::ModuleFormat::None;
   unsigned most_bindings = 0;
-  std::array<Feature, 10> features{};  // flags; None after the last
-  std::array<Number, 7> numbers{};
+  std::array<Feature, 11> features{};  // flags; None after the last
+  std::array<Number, 8> numbers{};
+  unsigned matrix_side = 0, matrix_lanes = 0;
 };
 
 constexpr unsigned kBlockLanes = 128;
@@ -44,6 +45,17 @@ constexpr Row kRows[] = {
       Feature::VkSubgroupSum, Feature::VkShaderFloat16, Feature::VkShaderInt8, Feature::VkIntDot},
      {{{Feature::VkApi, 1030}, {Feature::VkMaxInvocations, 256}, {Feature::VkMaxShared, 32768}, {Feature::VkMaxPush, 128},
        {Feature::VkMaxStorageBuffers, 16}, {Feature::VkSubgroupSize, 4}}}},
+    // Matrices of a subgroup, in the shapes that devices have (VK_KHR_cooperative_matrix): 16 x 16 x 16 NVIDIA's and AMD's, 8 x 8 x 8 lavapipe.
+    {"vulkan-matrix", "vulkan", format::ModuleFormat::Spirv, kVulkanBindings,
+     {Feature::VkShaderInt64, Feature::VkStorage8, Feature::VkStorage16, Feature::VkF32InfNanKeep, Feature::VkSubgroupPick, Feature::VkSubgroupShuffle,
+      Feature::VkSubgroupSum, Feature::VkShaderFloat16, Feature::VkShaderInt8, Feature::VkIntDot, Feature::VkMatrix16},
+     {{{Feature::VkApi, 1030}, {Feature::VkMaxInvocations, 256}, {Feature::VkMaxShared, 32768}, {Feature::VkMaxPush, 128},
+       {Feature::VkMaxStorageBuffers, 16}, {Feature::VkSubgroupSize, 4}, {Feature::VkSubgroupLeast, 32, ClauseOp::AtMost}, {Feature::VkSubgroupMost, 32}}}, 16, 32},
+    {"vulkan-matrix8", "vulkan", format::ModuleFormat::Spirv, kVulkanBindings,
+     {Feature::VkShaderInt64, Feature::VkStorage8, Feature::VkStorage16, Feature::VkF32InfNanKeep, Feature::VkSubgroupPick, Feature::VkSubgroupShuffle,
+      Feature::VkSubgroupSum, Feature::VkShaderFloat16, Feature::VkShaderInt8, Feature::VkIntDot, Feature::VkMatrix8},
+     {{{Feature::VkApi, 1030}, {Feature::VkMaxInvocations, 256}, {Feature::VkMaxShared, 32768}, {Feature::VkMaxPush, 128},
+       {Feature::VkMaxStorageBuffers, 16}, {Feature::VkSubgroupSize, 4}, {Feature::VkSubgroupLeast, 8, ClauseOp::AtMost}, {Feature::VkSubgroupMost, 8}}}, 8, 8},
     {"cuda-sm75", "cuda", format::ModuleFormat::Ptx, kCudaBindings, {Feature::CudaBase},
      {{{Feature::CudaCc, 75}, {Feature::CudaDriverApi, 10020}, {Feature::CudaMaxShared, 49152}}}},
     {"cuda-sm80", "cuda", format::ModuleFormat::Ptx, kCudaBindings, {Feature::CudaBase},
@@ -75,6 +87,8 @@ Target device_target(std::string_view name) {
   t.has_masks = true;
   t.has_sized_locals = false;
   t.block_lanes = kBlockLanes;
+  t.matrix_side = row.matrix_side, t.matrix_lanes = row.matrix_lanes;
+  t.is_alone = t.matrix_side != 0;
   t.folds_lanes = t.has_dot = t.name != "vulkan-base";
   t.access_bytes = row.family == "cuda" ? kAccessBytes : 0;
   t.most_bindings = row.most_bindings;

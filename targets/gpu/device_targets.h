@@ -9,7 +9,7 @@
 
 namespace mlc::targets::gpu {
 
-// A row by its name, its emitter not set: "vulkan-base", "vulkan-subgroup", "cuda-sm75", "cuda-sm80", "cuda-sm90", "cuda-sm90a". The name is one of these.
+// A row by its name, its emitter not set: "vulkan-base", "vulkan-subgroup", "vulkan-matrix", "vulkan-matrix8", "cuda-sm75", "cuda-sm80", "cuda-sm90", "cuda-sm90a". The name is one of these.
 Target device_target(std::string_view name);
 
 // Adds what every module of the target needs: its family, "vulkan" or "cuda", the format of its module, features and clauses.

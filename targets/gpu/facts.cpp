@@ -16,7 +16,7 @@ void add(const std::vector<loop::StmtPtr>& block, uint32_t lanes, KernelFacts& f
     facts.may_return |= s->kind == loop::StmtKind::Fault && s->fault == 0;
     facts.folds_lanes |= s->kind == loop::StmtKind::FoldLanes;
     facts.folds_warps |= s->kind == loop::StmtKind::FoldLanes && (s->step == 1 ? lanes : s->step) > kWarp;
-    facts.has_barriers |= s->kind == loop::StmtKind::Barrier || s->kind == loop::StmtKind::ClusterBarrier || s->kind == loop::StmtKind::FoldLanes || s->kind == loop::StmtKind::Mma || s->kind == loop::StmtKind::GroupMma;
+    facts.has_barriers |= s->kind == loop::StmtKind::Barrier || s->kind == loop::StmtKind::ClusterBarrier || s->kind == loop::StmtKind::FoldLanes || s->kind == loop::StmtKind::Mma || s->kind == loop::StmtKind::GroupMma || s->kind == loop::StmtKind::Matrix;
     facts.has_groups |= s->kind == loop::StmtKind::GroupMma;
     add(s->body, lanes, facts);
     add(s->orelse, lanes, facts);

@@ -152,6 +152,7 @@ void KernelEmitter::statement(const Stmt& s) {
     case StmtKind::FoldLanes: return fold_lanes(s);
     case StmtKind::Mma: return mma(s);
     case StmtKind::GroupMma: return group_mma(s);
+    case StmtKind::Matrix: return fail("matrices of a team, which this target does not have");
     case StmtKind::Tiles: return tiles(s);
     case StmtKind::Copy: case StmtKind::CloseCopies: case StmtKind::WaitCopies: return copy(s);
     case StmtKind::Prefetch: return prefetch(s);

@@ -84,7 +84,7 @@ void Encoder::statement(const Stmt& s) {
     case StmtKind::Let: case StmtKind::Local: return let(s);
     case StmtKind::Assign: return assign(s);
     case StmtKind::Store: return store(s);
-    case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::Peer: case StmtKind::LoadMatrices: case StmtKind::FoldLanes: case StmtKind::Mma: case StmtKind::GroupMma: fail("a barrier in a kernel for processors"); return;
+    case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::Peer: case StmtKind::LoadMatrices: case StmtKind::FoldLanes: case StmtKind::Mma: case StmtKind::GroupMma: case StmtKind::Matrix: fail("a barrier in a kernel for processors"); return;
     case StmtKind::Copy: case StmtKind::CloseCopies: case StmtKind::WaitCopies: fail("a copy of lanes in a kernel for processors"); return;
     case StmtKind::Tiles: fail("tiles, which this target does not have"); return;
     case StmtKind::Prefetch: return;

@@ -38,6 +38,7 @@ class KernelBuilder {
     DType dtype = DType::None;
     Id variable = 0, element_pointer = 0, element_type = 0;
     uint32_t first_cell = 0;  // Shared
+    bool told = false;        // Storage: lanes read what others wrote there
   };
   struct Binding {
     Value full, low;                      // one may be empty; `full` if the value is the low half, extended
@@ -74,7 +75,13 @@ class KernelBuilder {
   Id fold_between(ir::Op combine, DType t, Id value, uint32_t width);
   Id from_partner(DType t, Id value, uint32_t distance);
 
+  // Matrices of teams.
+  void declare_matrices();
+  void matrix(const loop::Stmt& s);
+
   // Memory.
+  bool has_matrices() const { return kernel_.team.lanes != 0; }
+  bool is_marked(const Buffer& b) const { return has_matrices() && (b.kind == Buffer::Kind::Shared || b.told); }
   Buffer* buffer(uint32_t array);
   Id element(const Buffer& b, Id index);
   Id load_element(const Buffer& b, Id index);
@@ -119,6 +126,8 @@ class KernelBuilder {
   bool scalars_in_buffer_ = false, folds_lanes_ = false;
   Buffer partials_;                                         // of folds over lanes, one for each subgroup
   Id subgroup_size_ = 0, subgroup_ = 0, place_ = 0;         // and a lane's subgroup and place there
+  Id matrix_a_ = 0, matrix_b_ = 0, matrix_sum_ = 0;         // types
+  std::vector<Id> sums_;                                    // of matrices, row by row
   Id push_ = 0, scalars_ = 0, faults_ = 0, lane_ = 0, tile_ = 0;
   gpu::Ranges ranges_;
   std::unordered_map<int64_t, Binding> vars_;

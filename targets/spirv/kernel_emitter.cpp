@@ -26,6 +26,11 @@ Status KernelBuilder::check() {
   if (bindings > limits_.bindings) fail("has " + std::to_string(bindings) + " bindings, at most " + std::to_string(limits_.bindings) + " are allowed");
   if (kernel_.scalars.size() > UINT16_MAX) fail("has too many scalars");
   if (folds_lanes_ && (!limits_.subgroups || kernel_.lanes % kMostSubgroup != 0)) fail("folds over " + std::to_string(kernel_.lanes) + " lanes, which the target does not");
+  const loop::Team& team = kernel_.team;
+  if (has_matrices() && (team.side != limits_.matrix_side || team.lanes != limits_.matrix_lanes))
+    fail("has matrices of side " + std::to_string(team.side) + " by " + std::to_string(team.lanes) + " lanes, the target's are of side " + std::to_string(limits_.matrix_side) + " by " + std::to_string(limits_.matrix_lanes));
+  if (has_matrices() && kernel_.lanes % kMostSubgroup != 0) fail("has matrices in blocks of " + std::to_string(kernel_.lanes) + " lanes, which are no full subgroups of any size");
+  if (has_matrices() && entry_.may_fault) fail("has matrices and may fault, which this target does not");
   return status_;
 }
 
@@ -60,7 +65,8 @@ Result<EmittedKernel> KernelBuilder::build() {
   const auto axis = [&](uint32_t k) {
     return writer_.result(Op::Load, c_.type(Reg::U32), {writer_.result(Op::AccessChain, to_u32, {group, c_.u32(k)})});
   };
-  if (folds_lanes_) declare_subgroups();
+  if (has_matrices()) declare_matrices();
+  if (folds_lanes_ || has_matrices()) declare_subgroups();
   else lane_ = writer_.result(Op::Load, c_.type(Reg::U32), {input(BuiltIn::LocalInvocationIndex, c_.type(Reg::U32))});
   const Id x = axis(0), y = axis(1);
   tile_ = c_.op(Op::IAdd, Reg::U32, {x, c_.op(Op::IMul, Reg::U32, {y, c_.u32(mlc::gpu::kGridColumns)})});
@@ -152,7 +158,8 @@ void KernelBuilder::declare_buffers() {
       const loop::Param& p = kernel_.params[k];
       const unsigned bits = 8 * bytes_of(p.dtype);
       b.dtype = p.dtype;
-      b.variable = declare_storage(k, bits, p.written, p.written && loaded_[k] && entry_.has_barriers);
+      b.told = p.written && loaded_[k] && entry_.has_barriers;
+      b.variable = declare_storage(k, bits, p.written, b.told && !has_matrices());
       b.element_type = bits == 64 ? c_.type(Reg::U64) : writer_.unique(Op::TypeInt, {bits, 0});
       b.element_pointer = c_.pointer(StorageClass::StorageBuffer, b.element_type);
       buffers_.push_back(b);
@@ -165,6 +172,7 @@ void KernelBuilder::declare_buffers() {
     b.kind = l.space == loop::Space::Shared ? Buffer::Kind::Shared : Buffer::Kind::Private;
     const auto count = static_cast<uint32_t>(std::max<int64_t>(1, l.count->i));
     if (b.kind == Buffer::Kind::Shared) {
+      if (has_matrices()) cells = (cells + loop::kTeamCells - 1) / loop::kTeamCells * loop::kTeamCells;
       b.first_cell = static_cast<uint32_t>(cells);
       cells += uint64_t{count} * (bits_of(l.dtype) == 64 ? 2 : 1);
       if (cells * 4 > limits_.shared_bytes) return fail("needs more than " + std::to_string(limits_.shared_bytes) + " bytes of shared memory");

@@ -13,6 +13,8 @@ struct Limits {
   uint32_t shared_bytes = 16384;  // of a block
   uint32_t bindings = 16;         // of a launch: its buffers, and those for scalars and faults
   bool subgroups = false;         // SPIR-V 1.6 with operations of subgroups; else 1.3
+  uint32_t matrix_side = 0;       // of matrices of subgroups, which are of f16 and have sums of f32; 0: there are none
+  uint32_t matrix_lanes = 0;      // of subgroups that have them
 };
 
 struct EmittedKernel {

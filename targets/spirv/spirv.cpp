@@ -19,13 +19,13 @@ constexpr uint32_t kMoreSharedBytes = 32768;
 
 Limits limits_of(const Target& target) {
   const bool is_base = target.name == kBase;
-  return {target.block_lanes, is_base ? kSharedBytes : kMoreSharedBytes, target.most_bindings, !is_base};
+  return {target.block_lanes, is_base ? kSharedBytes : kMoreSharedBytes, target.most_bindings, !is_base, target.matrix_side, target.matrix_lanes};
 }
 
 class SpirvEmitter final : public Emitter {
  public:
   SpirvEmitter() {
-    for (const char* name : {kBase, "vulkan-subgroup"}) targets_.push_back(gpu::device_target(name));
+    for (const char* name : {kBase, "vulkan-subgroup", "vulkan-matrix", "vulkan-matrix8"}) targets_.push_back(gpu::device_target(name));
     for (Target& t : targets_) t.emitter = this;
   }
 
@@ -79,7 +79,7 @@ Status SpirvEmitter::audit(const Target& target, std::span<const std::byte> byte
       return Status(Code::Internal, where + ": an entry beyond what the target has");
     auto words = words_of_bytes(image.bytes);
     if (!words.ok()) return std::move(words).status().note(where);
-    auto found = verify(*words, entry, limits.subgroups);
+    auto found = verify(*words, entry, limits.subgroups, {limits.matrix_side, limits.matrix_lanes});
     if (!found.ok()) return std::move(found).status().note(where);
     if (found->capabilities != image.features) return Status(Code::Internal, where + ": an image lists other capabilities than it uses");
   }

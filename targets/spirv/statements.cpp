@@ -52,6 +52,7 @@ void KernelBuilder::statement(const Stmt& s) {
     case StmtKind::FoldLanes: return fold_lanes(s);
     case StmtKind::ClusterBarrier:
     case StmtKind::Peer: return fail("a cluster of blocks, which this target does not have");
+    case StmtKind::Matrix: return matrix(s);
     case StmtKind::LoadMatrices: return fail("loads of matrices, which this target does not have");
     case StmtKind::Tiles:
     case StmtKind::GroupMma:
@@ -65,7 +66,8 @@ void KernelBuilder::statement(const Stmt& s) {
 
 void KernelBuilder::barrier() {
   const Id scope = c_.u32(kScopeWorkgroup);
-  writer_.effect(Op::ControlBarrier, {scope, scope, c_.u32(kAcquireRelease | kUniformMemory | kWorkgroupMemory)});
+  const uint32_t told = has_matrices() ? kMakeAvailable | kMakeVisible : 0;
+  writer_.effect(Op::ControlBarrier, {scope, scope, c_.u32(kAcquireRelease | kUniformMemory | kWorkgroupMemory | told)});
 }
 
 void KernelBuilder::bind_local(const Stmt& s) {
@@ -181,7 +183,10 @@ Id KernelBuilder::element(const Buffer& b, Id index) {
 
 
 Id KernelBuilder::load_element(const Buffer& b, Id index) {
-  const auto read = [&](Id at) { return writer_.result(Op::Load, b.element_type, {element(b, at)}); };
+  const auto read = [&](Id at) {
+    const Id from = element(b, at);
+    return is_marked(b) ? writer_.result(Op::Load, b.element_type, {from, kNonPrivate}) : writer_.result(Op::Load, b.element_type, {from});
+  };
   if (b.kind == Buffer::Kind::Private) return read(index);
   if (b.kind == Buffer::Kind::Shared) {
     const Id first = c_.u32(b.first_cell);
@@ -196,7 +201,10 @@ Id KernelBuilder::load_element(const Buffer& b, Id index) {
 }
 
 void KernelBuilder::store_element(const Buffer& b, Id index, Id value) {
-  const auto write = [&](Id at, Id v) { writer_.effect(Op::Store, {element(b, at), v}); };
+  const auto write = [&](Id at, Id v) {
+    const Id to = element(b, at);
+    is_marked(b) ? writer_.effect(Op::Store, {to, v, kNonPrivate}) : writer_.effect(Op::Store, {to, v});
+  };
   if (b.kind == Buffer::Kind::Private) return write(index, value);
   const Id raw = n_.to_raw(b.dtype, value);
   if (b.kind == Buffer::Kind::Shared) {

@@ -17,7 +17,7 @@ using Words = std::span<const uint32_t>;
 
 class Verifier {
  public:
-  Verifier(Words words, const mlc::gpu::Entry& entry, bool subgroups) : words_(words), entry_(entry), subgroups_(subgroups) {}
+  Verifier(Words words, const mlc::gpu::Entry& entry, bool subgroups, Matrices matrices) : words_(words), entry_(entry), subgroups_(subgroups), matrices_(matrices) {}
   Result<Findings> run();
 
  private:
@@ -31,7 +31,7 @@ class Verifier {
     // Types.
     uint32_t width = 0;   // numbers: bits
     Id element = 0;       // of vectors, arrays, pointers
-    uint32_t count = 0;   // vectors, arrays; structures: members
+    uint32_t count = 0;   // vectors, arrays; structures: members; matrices: what they are for
     StorageClass where{};
     // Constants; for pointers that an access chain made, the variable.
     uint64_t value = 0;
@@ -106,7 +106,17 @@ class Verifier {
   bool exchange(const Instruction& i, Id result);
   bool between_lanes(const Instruction& i, Id result);
   void store(const Instruction& i);
+  bool has_memory_words(Words words, Id variable);
+  // Matrices of subgroups.
+  void describe_matrix(const Instruction& i, Thing& t);
+  bool is_matrix(Id type) const;
+  bool is_matrix(Id type, MatrixUse use) const;
+  bool in_cells(Id pointer);
+  bool matrix_load(const Instruction& i, Id result);
+  bool matrix_product(const Instruction& i, Id result);
+  void matrix_store(const Instruction& i);
   void barrier(const Instruction& i);
+  bool has_matrices() const { return has(Capability::CooperativeMatrix); }
   bool is_constant(Id id, uint64_t value);
   bool may_write(Id variable);
   void note(const Instruction& i, Id result, Id root);
@@ -127,6 +137,7 @@ class Verifier {
   Words words_;
   const mlc::gpu::Entry& entry_;
   const bool subgroups_;
+  const Matrices matrices_;
   size_t at_ = 0, began_ = 0;
   uint64_t private_cells_ = 0;
   Status status_;

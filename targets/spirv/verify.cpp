@@ -14,12 +14,14 @@ constexpr std::array kCapabilities = {Capability::Shader, Capability::Float64, C
                                       Capability::StorageBuffer8BitAccess, Capability::SignedZeroInfNanPreserve};
 constexpr std::array kOfSubgroups = {Capability::GroupNonUniform, Capability::GroupNonUniformArithmetic, Capability::GroupNonUniformShuffle,
                                      Capability::DotProductInput4x8BitPacked, Capability::DotProduct};
+// All of them or none.
+constexpr std::array kOfMatrices = {Capability::Float16, Capability::VulkanMemoryModel, Capability::CooperativeMatrix};
 
 bool is_among(std::span<const Capability> list, uint32_t number) { return std::find(list.begin(), list.end(), static_cast<Capability>(number)) != list.end(); }
 
 }  // namespace
 
-Result<Findings> verify(Words words, const mlc::gpu::Entry& entry, bool subgroups) { return Verifier(words, entry, subgroups).run(); }
+Result<Findings> verify(Words words, const mlc::gpu::Entry& entry, bool subgroups, Matrices matrices) { return Verifier(words, entry, subgroups, matrices).run(); }
 
 void Verifier::fail(const std::string& what) {
   if (status_.ok()) status_ = Status(Code::Malformed, "SPIR-V, word {}: {}", began_, what);
@@ -102,7 +104,7 @@ void Verifier::header() {
 void Verifier::preamble() {
   Instruction i;
   while (peek(Op::Capability) && next(i) && sized(i, 1)) {
-    if (!is_among(kCapabilities, i.args[0]) && !(subgroups_ && is_among(kOfSubgroups, i.args[0]))) return fail("capability " + std::to_string(i.args[0]) + " is not allowed");
+    if (!is_among(kCapabilities, i.args[0]) && !(subgroups_ && is_among(kOfSubgroups, i.args[0])) && !(matrices_.side && is_among(kOfMatrices, i.args[0]))) return fail("capability " + std::to_string(i.args[0]) + " is not allowed");
     if (!findings_.capabilities.empty() && findings_.capabilities.back() >= i.args[0]) return fail("capabilities in another order");
     findings_.capabilities.push_back(i.args[0]);
     capabilities_.insert(i.args[0]);
@@ -112,9 +114,14 @@ void Verifier::preamble() {
   if (in_groups != entry_.wants_full_subgroups || (!in_groups && (has(Capability::GroupNonUniformArithmetic) || has(Capability::GroupNonUniformShuffle))))
     fail("subgroups that the entry does not state");
   if (in_groups && (entry_.lanes[0] % kMostSubgroup != 0 || entry_.lanes[1] != 1 || entry_.lanes[2] != 1)) fail("subgroups that are not full");
+  const auto num_of_matrices = std::count_if(kOfMatrices.begin(), kOfMatrices.end(), [&](Capability c) { return has(c); });
+  if (num_of_matrices != 0 && num_of_matrices != std::ssize(kOfMatrices)) fail("a part of what matrices need");
+  if (entry_.subgroup_lanes != (has_matrices() ? matrices_.lanes : 0)) fail("subgroups of another size than the entry states");
+  if (has_matrices() && (!in_groups || entry_.may_fault)) fail("matrices without subgroups, or where lanes may fault");
   std::vector<std::string> extensions, expected;
   while (peek(Op::Extension) && next(i)) extensions.push_back(text(i.args));
   if (has(Capability::StorageBuffer8BitAccess)) expected.emplace_back(k8BitStorage);
+  if (has_matrices()) expected.emplace_back(kMatrixExtension);
   expected.emplace_back(kFloatControls);
   if (extensions != expected) fail("other extensions than its capabilities are of");
   if (peek(Op::ExtInstImport) && next(i)) {
@@ -123,7 +130,7 @@ void Verifier::preamble() {
     define(glsl_, Kind::Other, i.op, 0);
   }
   if (!next(i)) return;
-  if (i.op != Op::MemoryModel || !sized(i, 2) || i.args[0] != kLogicalAddressing || i.args[1] != kGlsl450Memory) fail("another memory model");
+  if (i.op != Op::MemoryModel || !sized(i, 2) || i.args[0] != kLogicalAddressing || i.args[1] != (has_matrices() ? kVulkanMemory : kGlsl450Memory)) fail("another memory model");
 }
 
 void Verifier::entry_point() {

@@ -20,8 +20,13 @@ struct Findings {
   std::vector<uint32_t> capabilities;  // sorted
 };
 
+// Of matrices of subgroups: their side, and lanes of a subgroup; zero: there are none.
+struct Matrices {
+  uint32_t side = 0, lanes = 0;
+};
+
 // Malformed, with the word where, if the image is not what `entry` says or breaks a rule.
-// `subgroups`: of SPIR-V 1.6, with what Limits::subgroups allows; else 1.3.
-Result<Findings> verify(std::span<const uint32_t> words, const mlc::gpu::Entry& entry, bool subgroups = false);
+// `subgroups`: of SPIR-V 1.6, with what Limits::subgroups allows; else 1.3. `matrices`: with what Limits::matrix_side allows.
+Result<Findings> verify(std::span<const uint32_t> words, const mlc::gpu::Entry& entry, bool subgroups = false, Matrices matrices = {});
 
 }  // namespace mlc::targets::spirv

@@ -32,8 +32,8 @@ void Verifier::local_variable(const Instruction& i) {
     return fail("a variable that is not of the function");
   const Thing& held = things_[pointer->element];
   const bool number = is_word(pointer->element) || is_float(pointer->element) || is_bool(pointer->element);
-  if (!number && held.op != Op::TypeArray) return fail("a variable of no numbers");
-  private_cells_ += std::max(1u, held.count);
+  if (!number && held.op != Op::TypeArray && !is_matrix(pointer->element, MatrixUse::Accumulator)) return fail("a variable of no numbers");
+  private_cells_ += held.op == Op::TypeCooperativeMatrix ? matrices_.side * matrices_.side : std::max(1u, held.count);
   if (private_cells_ > kMostPrivateCells) return fail("variables of more than " + std::to_string(kMostPrivateCells) + " numbers");
   if (Thing* v = define(i.args[1], Kind::Variable, i.op, i.args[0])) v->where = StorageClass::Function, v->element = pointer->element, v->root = i.args[1];
 }
@@ -60,6 +60,7 @@ void Verifier::instruction(const Instruction& i) {
 void Verifier::effect(const Instruction& i) {
   if (i.op == Op::Store) return store(i);
   if (i.op == Op::ControlBarrier) return barrier(i);
+  if (i.op == Op::CooperativeMatrixStore) return matrix_store(i);
   if (i.args.size() < 3) return fail("instruction " + std::to_string(static_cast<int>(i.op)) + " is not allowed");
   const Id result = i.args[0], id = i.args[1];
   if (!type(result)) return;
@@ -69,6 +70,8 @@ void Verifier::effect(const Instruction& i) {
   switch (i.op) {
     case Op::AccessChain: right = access_chain(i, made); break;
     case Op::Load: right = load(i, result); break;
+    case Op::CooperativeMatrixLoad: right = matrix_load(i, result); break;
+    case Op::CooperativeMatrixMulAdd: right = matrix_product(i, result); break;
     case Op::AtomicCompareExchange: right = exchange(i, result); break;
     case Op::ExtInst: right = extended_set(i, result); break;
     case Op::GroupNonUniformShuffleXor: case Op::GroupNonUniformIAdd: case Op::GroupNonUniformIMul: case Op::GroupNonUniformSMin: case Op::GroupNonUniformUMin:
@@ -106,7 +109,8 @@ bool Verifier::differs_by_lane(Id variable) {
 void Verifier::note(const Instruction& i, Id id, Id root) {
   std::vector<uint32_t> from;
   const bool is_dot = i.op == Op::SDot || i.op == Op::UDot || i.op == Op::SUDot;  // whose last word is no id
-  for (const Id a : i.args.subspan(i.op == Op::ExtInst ? 4 : 2, is_dot ? 2 : std::dynamic_extent))
+  const bool reads = i.op == Op::Load || i.op == Op::CooperativeMatrixLoad;  // likewise, of memory
+  for (const Id a : i.args.subspan(i.op == Op::ExtInst ? 4 : 2, is_dot ? 2 : reads ? 1 : std::dynamic_extent))
     if (a < things_.size()) from.push_back(a);
   if (i.op == Op::AtomicCompareExchange || (i.op == Op::Load && differs_by_lane(things_[i.args[2]].root))) flow_.source(id);
   // Through a pointer into an array of a lane: what the array holds.
@@ -211,10 +215,11 @@ bool Verifier::access_chain(const Instruction& i, Thing& made) {
 }
 
 bool Verifier::load(const Instruction& i, Id result) {
-  if (i.args.size() != 3) return false;
+  if (i.args.size() < 3) return false;
   const Thing* pointer = used(i.args[2]);
-  if (!pointer || pointer->root == 0 || things_[pointer->type].op != Op::TypePointer || things_[pointer->type].element != result) return false;
-  return things_[result].op == Op::TypeInt || is_float(result) || is_bool(result);
+  if (!pointer || !has_memory_words(i.args.subspan(3), pointer->root)) return false;
+  if (pointer->root == 0 || things_[pointer->type].op != Op::TypePointer || things_[pointer->type].element != result) return false;
+  return things_[result].op == Op::TypeInt || is_float(result) || is_bool(result) || (is_matrix(result) && things_[pointer->root].where == StorageClass::Function);
 }
 
 bool Verifier::may_write(Id variable) {
@@ -224,9 +229,10 @@ bool Verifier::may_write(Id variable) {
 }
 
 void Verifier::store(const Instruction& i) {
-  if (!sized(i, 2)) return;
+  if (i.args.size() < 2) return fail("a store of nothing");
   const Thing *pointer = used(i.args[0]), *value = used(i.args[1]);
   if (!pointer || !value) return;
+  if (!has_memory_words(i.args.subspan(2), pointer->root)) return fail("a store with other words than its memory has");
   if (pointer->root == 0 || value->type == 0 || things_[pointer->type].op != Op::TypePointer || things_[pointer->type].element != value->type || value->kind == Kind::Variable)
     return fail("a store of another type than the place has");
   if (things_[value->type].op == Op::TypePointer || !may_write(pointer->root)) return fail("a store to what may not be written");
@@ -236,7 +242,7 @@ void Verifier::store(const Instruction& i) {
 void Verifier::barrier(const Instruction& i) {
   if (!sized(i, 3)) return;
   const bool known = is_constant(i.args[0], kScopeWorkgroup) && is_constant(i.args[1], kScopeWorkgroup) &&
-                     is_constant(i.args[2], kAcquireRelease | kUniformMemory | kWorkgroupMemory);
+                     is_constant(i.args[2], kAcquireRelease | kUniformMemory | kWorkgroupMemory | (has_matrices() ? kMakeAvailable | kMakeVisible : 0));
   if (!known || !entry_.has_barriers) return fail("a barrier of another kind, or one that the entry does not state");
   flow_.meeting();
 }
@@ -260,6 +266,46 @@ bool Verifier::exchange(const Instruction& i, Id result) {
   const Thing* pointer = used(i.args[2]);
   if (!pointer || pointer->root == 0 || pointer->root != faults_ || pointer->kind == Kind::Variable) return false;
   return is_constant(i.args[3], kScopeDevice) && is_constant(i.args[4], 0) && is_constant(i.args[5], 0) && has_type(i.args.subspan(6), result);
+}
+
+// What lanes tell each other is marked: all that the block shares, and buffers that they both read and write. Modules of the older memory model have no such words.
+bool Verifier::has_memory_words(Words words, Id variable) {
+  const bool is_marked = words.size() == 1 && words[0] == kNonPrivate;
+  if (!has_matrices() || variable == 0) return words.empty();
+  switch (things_[variable].where) {
+    case StorageClass::Workgroup: return is_marked;
+    case StorageClass::StorageBuffer: return words.empty() || is_marked;
+    default: return words.empty();
+  }
+}
+
+bool Verifier::in_cells(Id id) {
+  const Thing* pointer = used(id);
+  return pointer && pointer->kind == Kind::Value && pointer->op == Op::AccessChain && pointer->root != 0 && pointer->root == shared_;
+}
+
+bool Verifier::matrix_load(const Instruction& i, Id result) {
+  if (!has_matrices() || i.args.size() != 6 || i.args[5] != kNonPrivate || !in_cells(i.args[2])) return false;
+  const Thing* stride = used(i.args[4]);
+  if (!stride || stride->op != Op::Constant || !is_int(stride->type, 32)) return false;
+  flow_.meeting();
+  return is_matrix(result, MatrixUse::A) ? is_constant(i.args[3], kRowMajor) : is_matrix(result, MatrixUse::B) && is_constant(i.args[3], kColumnMajor);
+}
+
+bool Verifier::matrix_product(const Instruction& i, Id result) {
+  if (!has_matrices() || i.args.size() != 5 || !is_matrix(result, MatrixUse::Accumulator)) return false;
+  flow_.meeting();
+  const Thing *a = used(i.args[2]), *b = used(i.args[3]);
+  return a && b && is_matrix(a->type, MatrixUse::A) && is_matrix(b->type, MatrixUse::B) && has_type(i.args.subspan(4), result);
+}
+
+void Verifier::matrix_store(const Instruction& i) {
+  if (!sized(i, 5)) return;
+  const Thing *value = used(i.args[1]), *stride = used(i.args[3]);
+  if (!has_matrices() || !value || !stride || i.args[4] != kNonPrivate || !in_cells(i.args[0]) || !is_constant(i.args[2], kRowMajor) || stride->op != Op::Constant || !is_int(stride->type, 32) ||
+      value->kind == Kind::Variable || !is_matrix(value->type, MatrixUse::Accumulator))
+    return fail("a store of a matrix of another form");
+  flow_.meeting();
 }
 
 }  // namespace mlc::targets::spirv

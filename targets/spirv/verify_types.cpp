@@ -17,14 +17,14 @@ const Verifier::Thing* Verifier::type(Id id) {
 }
 
 bool Verifier::is_int(Id t, uint32_t width) const { return t < things_.size() && things_[t].kind == Kind::Type && things_[t].op == Op::TypeInt && things_[t].width == width; }
-bool Verifier::is_float(Id t) const { return t < things_.size() && things_[t].kind == Kind::Type && things_[t].op == Op::TypeFloat; }
+bool Verifier::is_float(Id t) const { return t < things_.size() && things_[t].kind == Kind::Type && things_[t].op == Op::TypeFloat && things_[t].width != 16; }
 bool Verifier::is_bool(Id t) const { return t < things_.size() && things_[t].kind == Kind::Type && things_[t].op == Op::TypeBool; }
 
 void Verifier::declarations() {
   Instruction i;
   while (status_.ok() && !peek(Op::Function) && next(i)) {
-    if (i.op >= Op::TypeVoid && i.op <= Op::TypeFunction) declare_type(i);
-    else if (i.op >= Op::ConstantTrue && i.op <= Op::Constant) declare_constant(i);
+    if ((i.op >= Op::TypeVoid && i.op <= Op::TypeFunction) || i.op == Op::TypeCooperativeMatrix) declare_type(i);
+    else if (i.op >= Op::ConstantTrue && i.op <= Op::ConstantComposite) declare_constant(i);
     else if (i.op == Op::Variable) declare_variable(i);
     else fail("instruction " + std::to_string(static_cast<int>(i.op)) + " is not allowed outside of the function");
   }
@@ -41,6 +41,7 @@ void Verifier::declare_number(const Instruction& i, Thing& t) {
   };
   if (t.width == 64) return needs(i.op == Op::TypeInt ? Capability::Int64 : Capability::Float64);
   if (t.width == 32) return;
+  if (i.op == Op::TypeFloat && t.width == 16) return needs(Capability::Float16);  // of matrices only
   if (i.op == Op::TypeInt && t.width == 16) return needs(Capability::StorageBuffer16BitAccess);
   if (i.op == Op::TypeInt && t.width == 8) return needs(Capability::StorageBuffer8BitAccess);
   fail("a type of " + std::to_string(t.width) + " bits");
@@ -103,6 +104,7 @@ void Verifier::describe_type(const Instruction& i, Thing& t) {
     case Op::TypeFunction:
       if (sized(i, 2) && (!type(i.args[1]) || things_[i.args[1]].op != Op::TypeVoid)) fail("a function that takes or gives something");
       return;
+    case Op::TypeCooperativeMatrix: return describe_matrix(i, t);
     default: fail("type " + std::to_string(static_cast<int>(i.op)) + " is not allowed");
   }
 }
@@ -110,7 +112,10 @@ void Verifier::describe_type(const Instruction& i, Thing& t) {
 void Verifier::declare_constant(const Instruction& i) {
   if (i.args.size() < 2) return fail("a constant without type");
   const Id t = i.args[0];
-  if (i.op != Op::Constant) {
+  if (i.op == Op::ConstantComposite) {  // all elements are one number
+    const Thing* element = sized(i, 3) && is_matrix(t, MatrixUse::Accumulator) ? used(i.args[2]) : nullptr;
+    if (!element || element->op != Op::Constant || element->type != things_[t].element) fail("a constant that is no matrix of one number");
+  } else if (i.op != Op::Constant) {
     if (sized(i, 2) && !is_bool(t)) fail("a truth value of another type");
   } else if (!is_word(t) && !is_float(t)) {
     fail("a constant of another type");
@@ -119,7 +124,7 @@ void Verifier::declare_constant(const Instruction& i) {
   }
   if (!status_.ok()) return;
   if (Thing* c = define(i.args[1], Kind::Constant, i.op, t))
-    c->value = i.op != Op::Constant ? i.op == Op::ConstantTrue : i.args[2] | (i.args.size() > 3 ? uint64_t{i.args[3]} << 32 : 0);
+    c->value = i.op == Op::ConstantComposite ? 0 : i.op != Op::Constant ? i.op == Op::ConstantTrue : i.args[2] | (i.args.size() > 3 ? uint64_t{i.args[3]} << 32 : 0);
 }
 
 void Verifier::declare_variable(const Instruction& i) {
@@ -190,5 +195,21 @@ void Verifier::check_push(Id id, const Thing& held) {
       return fail("push constant " + std::to_string(m) + " lies elsewhere");
   }
 }
+
+// Matrices of subgroups have one shape, factors of f16 and sums of f32.
+void Verifier::describe_matrix(const Instruction& i, Thing& t) {
+  if (!sized(i, 6)) return;
+  if (!has_matrices() || !type(i.args[1])) return fail("a matrix without its capability");
+  const Thing* use = used(i.args[5]);
+  if (!use || use->op != Op::Constant || !is_int(use->type, 32) || use->value > static_cast<uint32_t>(MatrixUse::Accumulator)) return fail("a matrix for another use");
+  t.element = i.args[1], t.count = static_cast<uint32_t>(use->value);
+  const Thing& element = things_[t.element];
+  const uint32_t width = t.count == static_cast<uint32_t>(MatrixUse::Accumulator) ? 32 : 16;
+  if (element.op != Op::TypeFloat || element.width != width) return fail("a matrix of other numbers than f16, or sums of others than f32");
+  if (!is_constant(i.args[2], kScopeSubgroup) || !is_constant(i.args[3], matrices_.side) || !is_constant(i.args[4], matrices_.side)) fail("a matrix of another shape or scope than the target has");
+}
+
+bool Verifier::is_matrix(Id t) const { return t < things_.size() && things_[t].kind == Kind::Type && things_[t].op == Op::TypeCooperativeMatrix; }
+bool Verifier::is_matrix(Id t, MatrixUse use) const { return is_matrix(t) && things_[t].count == static_cast<uint32_t>(use); }
 
 }  // namespace mlc::targets::spirv

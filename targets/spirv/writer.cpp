@@ -24,7 +24,7 @@ Id Writer::unique(Op op, std::initializer_list<uint32_t> words) {
   Words key{static_cast<uint32_t>(op)};
   key.insert(key.end(), words.begin(), words.end());
   Id& id = unique_[key];
-  if (id == 0) id = global(op, words, op == Op::Constant || op == Op::ConstantTrue || op == Op::ConstantFalse);
+  if (id == 0) id = global(op, words, op == Op::Constant || op == Op::ConstantTrue || op == Op::ConstantFalse || op == Op::ConstantComposite);
   return id;
 }
 
@@ -98,7 +98,7 @@ std::vector<uint32_t> Writer::finish(std::string_view name, uint32_t version) {
     append(import, text_words(kGlslSet));
     put(out, Op::ExtInstImport, import);
   }
-  put(out, Op::MemoryModel, {kLogicalAddressing, kGlsl450Memory});
+  put(out, Op::MemoryModel, {kLogicalAddressing, has(Capability::VulkanMemoryModel) ? kVulkanMemory : kGlsl450Memory});
   Words point{kGlCompute, function};
   append(point, text_words(name));
   append(point, version == kVersion13 ? inputs_ : variables_);

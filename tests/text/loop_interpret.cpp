@@ -52,7 +52,7 @@ class Interpreter {
   std::vector<Node> nodes(const std::vector<StmtPtr>& stmts) {
     std::vector<Node> all;
     for (const StmtPtr& s : stmts) {
-      Node n{s.get(), s->var ? values_.var(s->var) : 0, {}, {}, s->kind == StmtKind::Barrier || s->kind == StmtKind::ClusterBarrier || s->kind == StmtKind::FoldLanes || s->kind == StmtKind::Mma || s->kind == StmtKind::LoadMatrices || s->kind == StmtKind::GroupMma, {}, {}};
+      Node n{s.get(), s->var ? values_.var(s->var) : 0, {}, {}, s->kind == StmtKind::Barrier || s->kind == StmtKind::ClusterBarrier || s->kind == StmtKind::FoldLanes || s->kind == StmtKind::Mma || s->kind == StmtKind::LoadMatrices || s->kind == StmtKind::GroupMma || s->kind == StmtKind::Matrix, {}, {}};
       switch (s->kind) {
         case StmtKind::For: n.tape = values_.tape({s->begin, s->end}); break;
         case StmtKind::While: n.tape = values_.tape({s->bound}), n.again = values_.tape({s->cond}); break;
@@ -61,6 +61,7 @@ class Interpreter {
         case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: case StmtKind::FoldLanes: n.tape = values_.tape({s->value}); break;
         case StmtKind::Mma: n.tape = values_.tape({s->value, s->index[0], s->index[1]}); break;
         case StmtKind::GroupMma: n.tape = tape_of_group(*s); break;
+        case StmtKind::Matrix: n.tape = values_.tape(s->index); break;
         case StmtKind::Tiles: n.tape = tape_of_tiles(*s); break;
         case StmtKind::Copy: n.tape = values_.tape({s->index[0], s->value->args[0], s->cond}); break;
         case StmtKind::LoadMatrices: n.tape = values_.tape({s->value}); break;
@@ -101,6 +102,7 @@ class Interpreter {
     const int64_t of_block = std::max<int64_t>(0, end - begin);
     lane_variables_.assign(static_cast<size_t>(of_block * k_.cluster), variables_);
     memory_.begin_block(lane_variables_.size());
+    sums_of_teams_.clear();
     each_lane([&] {
       values_.bind(n.var, begin + memory_.lane() % of_block);
       if (k_.cluster > 1) values_.bind(tile_var_, tile_ + memory_.lane() / of_block);
@@ -275,6 +277,58 @@ class Interpreter {
     });
   }
 
+  // What a lane's team has of its matrices of sums, row by row.
+  int64_t columns_of_team() const { return int64_t{k_.team.columns} * k_.team.side; }
+  std::vector<float>& sums_of_team() { return sums_of_teams_[static_cast<size_t>(memory_.lane() / k_.team.lanes)]; }
+
+  // Elements of the depth, two in a cell, of a row or column of a factor.
+  std::vector<double> depth_of(const Stmt& s, int64_t first) {
+    std::vector<double> all;
+    for (int64_t c = 0; c < k_.team.side / 2 && !stopped(); ++c) {
+      Scalar bits{};
+      (void)memory_.load(s.array, first + c, bits, failure_);  // a failure stops the run
+      for (const int half : {0, 16}) all.push_back(ir::f16_value(static_cast<uint16_t>(bits.i >> half)));
+    }
+    return all;
+  }
+
+  // Sums are rounded once for each statement. A second lane of a team reads factors as well: a lane that writes there without a barrier meets another one than itself. Sums are
+  // stored by all lanes in turn, whose the device decides.
+  void matrices(const Node& n) {
+    const Stmt& s = *n.s;
+    const int64_t rows = int64_t{k_.team.rows} * k_.team.side, columns = columns_of_team(), lanes = k_.team.lanes;
+    if (s.matrix_op == MatrixOp::Begin) sums_of_teams_.assign(lane_variables_.size() / k_.team.lanes, std::vector<float>(static_cast<size_t>(rows * columns)));
+    if (s.matrix_op == MatrixOp::Begin) return;
+    std::vector<int64_t> places, mine(s.index.size());
+    each_lane([&] {
+      run(n.tape);
+      if (stopped()) return;
+      const int64_t lane = memory_.lane() % lanes;
+      for (size_t k = 0; k < mine.size(); ++k) mine[k] = integer(n.tape, k);
+      if (lane == 0) places = mine;
+      if (mine != places) return failure_.fail("lanes of a team whose matrices lie at different places");
+      if (std::any_of(mine.begin(), mine.end(), [](int64_t place) { return place % kTeamCells != 0; })) return failure_.fail("matrices at places that are no multiples of four");
+      std::vector<float>& sums = sums_of_team();
+      if (s.matrix_op == MatrixOp::Store) {
+        for (int64_t e = lane; e < k_.team.side * columns && !stopped(); e += lanes) {
+          const auto bits = std::bit_cast<uint32_t>(sums[static_cast<size_t>(s.step * k_.team.side * columns + e)]);
+          (void)memory_.store(s.array, mine[0] + e / columns * mine[1] + e % columns, {.i = bits, .f = 0}, failure_);
+        }
+        return;
+      }
+      if (lane > 1) return;
+      std::vector<std::vector<double>> a, b;
+      for (int64_t r = 0; r < rows; ++r) a.push_back(depth_of(s, mine[0] + r * mine[1]));
+      for (int64_t c = 0; c < columns; ++c) b.push_back(depth_of(s, mine[2] + c * mine[3]));
+      if (lane == 1 || stopped()) return;
+      for (size_t e = 0; e < sums.size(); ++e) {
+        double sum = sums[e];
+        for (size_t k = 0; k < k_.team.side; ++k) sum += a[e / b.size()][k] * b[e % b.size()][k];
+        sums[e] = static_cast<float>(sum);
+      }
+    });
+  }
+
   // Rows that 32 lanes side by side name, and what each of them has of these (loop.h has the places).
   void load_matrices(const Node& n) {
     struct Matrices {
@@ -322,6 +376,7 @@ class Interpreter {
       case StmtKind::Mma: return multiply(n);
       case StmtKind::LoadMatrices: return load_matrices(n);
       case StmtKind::GroupMma: return multiply_group(n);
+      case StmtKind::Matrix: return matrices(n);
       case StmtKind::If: return together(agreed(n.tape) ? n.body : n.orelse);
       case StmtKind::For: {
         const int64_t begin = agreed(n.tape, 0), end = agreed(n.tape, 1);
@@ -428,7 +483,7 @@ class Interpreter {
       case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: return values_.bind(n.var, values_.root(n.tape, 0));
       case StmtKind::Store: return store(n);
       case StmtKind::Tiles: return tiles(n);
-      case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::FoldLanes: case StmtKind::Mma: case StmtKind::LoadMatrices: case StmtKind::GroupMma: return failure_.fail("a barrier outside of lanes");
+      case StmtKind::Barrier: case StmtKind::ClusterBarrier: case StmtKind::FoldLanes: case StmtKind::Mma: case StmtKind::LoadMatrices: case StmtKind::GroupMma: case StmtKind::Matrix: return failure_.fail("a barrier outside of lanes");
       case StmtKind::Peer: return peer(n);
       case StmtKind::Copy: return memory_.begin_copy(*n.s, integer(n.tape, 0), integer(n.tape, 1), !n.s->cond || integer(n.tape, 2), failure_);
       case StmtKind::CloseCopies: return memory_.close_copies();
@@ -450,6 +505,7 @@ class Interpreter {
   std::vector<Variables> lane_variables_;  // of the blocks at work
   Slot tile_var_ = 0;                      // and of the first of them: its tile
   int64_t tile_ = 0;
+  std::vector<std::vector<float>> sums_of_teams_;  // of the blocks at work
   Failure failure_;
 };
 

@@ -287,6 +287,31 @@ class Parser {
     if (s.sums.empty()) fail("a product without sums");
   }
 
+  void matrix(Stmt& s) {
+    s.kind = StmtKind::Matrix;
+    const auto place = [&] {
+      expect("[");
+      s.index.push_back(expr());
+      s.index.push_back(expr());
+      expect("]");
+    };
+    if (accept("begin")) return;
+    if (accept("add")) {
+      s.matrix_op = MatrixOp::Add;
+      s.factors = dtype(token_);
+      next();
+      s.array = index_number();
+      place(), place();
+      return;
+    }
+    expect("store");
+    s.matrix_op = MatrixOp::Store;
+    s.step = number();
+    expect("to");
+    s.array = index_number();
+    place();
+  }
+
   StmtPtr stmt(size_t depth) {
     auto s = std::make_unique<Stmt>();
     labels_.clear();
@@ -347,6 +372,8 @@ class Parser {
     } else if (accept("group")) {
       expect("mma");
       group_mma(*s);
+    } else if (accept("matrix")) {
+      matrix(*s);
     } else if (accept("tiles")) {
       tiles(*s);
     } else if (accept("store")) {
@@ -422,6 +449,14 @@ class Parser {
     k.tiles = expr();
     if (accept("block")) k.lanes = static_cast<uint32_t>(number());
     if (accept("cluster")) k.cluster = static_cast<uint32_t>(number());
+    if (accept("team")) {
+      k.team.lanes = index_number();
+      expect("side");
+      k.team.side = index_number();
+      expect("sums");
+      k.team.rows = index_number();
+      k.team.columns = index_number();
+    }
     expect("range");
     k.tile_begin = var(Type{DType::I64, 1});
     k.tile_end = var(Type{DType::I64, 1});

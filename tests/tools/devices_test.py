@@ -58,6 +58,21 @@ def a_variant_says_what_it_asks_of_a_device(t):
     assert any("vk.api" in c and "1030" in c for c in more["clauses"]), more
 
 
+def matrices_of_subgroups_are_a_target_of_their_name(t):
+    small(t)
+    assert not any(v["name"].startswith("vulkan-matrix") for v in build(t, "vulkan", "native")["variants"])
+    w = tensor("w", "f32", [64, 64], struct.pack("<4096f", *(0.01 * (k % 89) for k in range(4096))))
+    (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["y"], "product")], [port("x", "f32", [48, 64])], [port("y", "f32", None)], [w], opset=17))
+    targets = "vulkan-matrix,vulkan-matrix8,vulkan-subgroup,native"
+    done = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--precision", "f16", "--target", targets, "--dump", "schedule")
+    assert done.stdout.count("instr matrix.f16") == 2, done.stdout
+    variants = {v["name"]: v for v in json.loads(t.run("mlpack", "inspect", "m.mlc", "--json").stdout)["variants"]}
+    for name, side, lanes in (("vulkan-matrix", "16", "32"), ("vulkan-matrix8", "8", "8")):
+        assert "vk.matrix" + side in variants[name]["features"], variants[name]
+        assert any("vk.subgroup_most" in c and lanes in c for c in variants[name]["clauses"]), variants[name]
+    assert t.run("mlrun", "explain", "m.mlc", "--devices", "cpu").stdout.count("vulkan-matrix") >= 2
+
+
 def long_folds_have_a_block_where_lanes_fold(t):
     (t.dir / "m.onnx").write_bytes(model([node("ReduceMax", ["x"], ["y"], "rows")], [port("x", "f32", [4, 3000])], [port("y", "f32", None)], [], opset=17))
     done = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--target", "vulkan", "--dump", "schedule,loop", "--only", "rows (ReduceMax)")
@@ -161,5 +176,5 @@ def turns_of_loops_stand_in_the_plan(t):
 
 if __name__ == "__main__":
     main([a_device_that_cannot_do_an_operator_gets_no_variant, turns_of_loops_stand_in_the_plan, a_device_stands_beside_a_processor, a_device_alone_is_warned_of, all_are_processors, a_variant_says_what_it_asks_of_a_device,
-          its_plan_has_no_cuts_and_begins_buffers_at_multiples_of_256, it_runs_without_a_device, schedules_of_devices_are_shown, long_folds_have_a_block_where_lanes_fold,
+          its_plan_has_no_cuts_and_begins_buffers_at_multiples_of_256, it_runs_without_a_device, schedules_of_devices_are_shown, long_folds_have_a_block_where_lanes_fold, matrices_of_subgroups_are_a_target_of_their_name,
           cuda_is_three_targets, text_of_devices_is_shown])

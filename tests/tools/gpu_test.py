@@ -14,13 +14,17 @@ LAYER = pathlib.Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validat
 VALIDATED = pathlib.Path(__file__).resolve().parent / "validated.sh"
 
 
-def need_device(t):
-    """The variant that the first device takes: there are two, and the one that asks for more is preferred."""
+def facts_of_device(t):
     devices = json.loads(t.run("mlrun", "probe", "--json").stdout)["devices"]
     found = [by["facts"] for d in sorted(devices, key=lambda d: d["software"]) for by in d["drivers"] if by["api"] == "vulkan"]
     if not found:
         raise Skipped("no device of Vulkan")
-    facts = found[0]
+    return found[0]
+
+
+def need_device(t):
+    """The variant that the first device takes: there are two, and the one that asks for more is preferred."""
+    facts = facts_of_device(t)
     picks = facts["vk.api"] >= 1030 and facts.get("vk.subgroup_pick") and facts.get("vk.subgroup_shuffle") and facts.get("vk.int_dot")
     return "vulkan-subgroup" if picks else "vulkan-base"
 
@@ -186,6 +190,26 @@ def golden_vectors_run_on_the_device(t):
     assert any(line.startswith("ok") and "vulkan-base" in line and "gpu0" in line for line in text.splitlines()), text
 
 
+def matrices_of_subgroups_answer_as_lanes_do(t):
+    best, facts = need_device(t), facts_of_device(t)
+    sides = [side for side in ("16", "8") if facts.get("vk.matrix" + side)]
+    if best != "vulkan-subgroup" or not sides:
+        raise Skipped("no device whose subgroups have matrices")
+    w = tensor("w", "f32", [70, 130], struct.pack("<9100f", *((k % 97 - 48) / 200 for k in range(9100))))
+    (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["z"], "product"), node("Relu", ["z"], ["y"], "relu")], [port("x", "f32", ["n", 70])], [port("y", "f32", None)], [w], opset=17))
+    name = "vulkan-matrix" + ("" if sides[0] == "16" else sides[0])
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--progress", "none", "--golden-time", "0", "--precision", "f16", "--target", name + ",vulkan-subgroup,native")
+    for rows in (1, 50, 300):
+        write(t.dir / "in.npz", {"x": ("f32", (rows, 70), [(k * 37 % 101 - 50) / 50 for k in range(rows * 70)])})
+        t.wrapper = [str(VALIDATED)] if LAYER.exists() else []
+        report, found = answers(t, "--devices", "gpu")
+        t.wrapper = []
+        assert report["variant"] == name, report
+        _, expected = answers(t, "--devices", "gpu", "--variant", "vulkan-subgroup")
+        worst = max(abs(a - b) for a, b in zip(expected["y"], found["y"]))
+        assert len(found["y"]) == rows * 130 and worst <= 2e-3 * max(1.0, *map(abs, expected["y"])), worst
+
+
 def a_long_fold_gives_the_same_bits_at_every_run_and_at_every_size_of_subgroups(t):
     """LP_NATIVE_VECTOR_WIDTH gives lavapipe subgroups of 4, 8 and 16; other drivers know nothing of it."""
     if need_device(t) != "vulkan-subgroup":
@@ -238,4 +262,4 @@ def arrays_of_the_application_stay_on_the_device(t):
 
 if __name__ == "__main__":
     main([arrays_of_the_application_stay_on_the_device, long_loops_are_right_wherever_they_run, what_a_device_cannot_do_the_processor_does, golden_vectors_run_on_the_device, a_device_answers_as_the_processor_does, devices_are_used_as_the_user_says, a_fall_back_prints_one_line, instructions_are_measured_on_a_device,
-          signed_numbers_meet_constants_on_a_device, whole_models_give_their_golden_answers, a_long_fold_gives_the_same_bits_at_every_run_and_at_every_size_of_subgroups])
+          signed_numbers_meet_constants_on_a_device, whole_models_give_their_golden_answers, matrices_of_subgroups_answer_as_lanes_do, a_long_fold_gives_the_same_bits_at_every_run_and_at_every_size_of_subgroups])

@@ -274,7 +274,7 @@ void add_build(Program& program) {
                                               flags->as_json);
   auto& o = flags->options;
   command.add_option("-o,--output", o.output_path, "the container to write").required();
-  command.add_option("--target", flags->targets, "targets and groups of 'mlpack targets', separated by commas, of which the file gets those that gain something by their instructions; native, the best that this machine can run; vulkan or cuda, all of such devices but cuda-sm90a, beside those of processors")
+  command.add_option("--target", flags->targets, "targets and groups of 'mlpack targets', separated by commas, of which the file gets those that gain something by their instructions; native, the best that this machine can run; vulkan or cuda, all of such devices but cuda-sm90a and vulkan-matrix, beside those of processors")
       .separated_by(',').shows_default(std::string(targets::kDefaultGroup));
   command.add_option("--cubin", flags->cubins, "code of CUDA that drivers need not compile, beside its text: auto, where NVIDIA's ptxas is in PATH or in /usr/local/cuda/bin; none; or for compute capabilities, 80,86,90, which needs ptxas")
       .separated_by(',').shows_default("auto");

@@ -24,7 +24,7 @@ constexpr size_t kMostOfMap = 12, kMostOfSum = 1;  // integers that a kernel is 
 
 bool accumulates(const std::vector<StmtPtr>& block) {
   return std::any_of(block.begin(), block.end(), [](const StmtPtr& s) {
-    return s->kind == StmtKind::Assign || s->kind == StmtKind::GroupMma || s->kind == StmtKind::While || accumulates(s->body) || accumulates(s->orelse);
+    return s->kind == StmtKind::Assign || s->kind == StmtKind::GroupMma || s->kind == StmtKind::Matrix || s->kind == StmtKind::While || accumulates(s->body) || accumulates(s->orelse);
   });
 }
 
@@ -72,6 +72,7 @@ class Pattern {
     for (const loop::Param& param : kernel.params) number(param.dtype), number(param.written);
     for (const loop::LocalArray& local : kernel.locals) number(local.dtype), key_.expression(local.count);
     key_.expression(kernel.tile_begin), key_.expression(kernel.tile_end);
+    number(kernel.team.lanes), number(kernel.team.side), number(kernel.team.rows), number(kernel.team.columns);
     number(kernel.cuts.size());
     for (const loop::Cut& cut : kernel.cuts) key_.expression(cut.chunk);
     block(kernel.body);

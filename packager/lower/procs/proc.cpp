@@ -362,6 +362,7 @@ class ProcLowering {
       case StmtKind::Peer:
       case StmtKind::LoadMatrices:
       case StmtKind::GroupMma:
+      case StmtKind::Matrix:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:

@@ -130,6 +130,7 @@ void LaneLoop::stmt(const Stmt& s) {
     case StmtKind::Peer:
     case StmtKind::LoadMatrices:
     case StmtKind::GroupMma:
+    case StmtKind::Matrix:
     case StmtKind::FoldLanes:
     case StmtKind::Mma:
     case StmtKind::Tiles:

@@ -467,6 +467,7 @@ struct ProcRun {
       case StmtKind::Peer:
       case StmtKind::LoadMatrices:
       case StmtKind::GroupMma:
+      case StmtKind::Matrix:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:

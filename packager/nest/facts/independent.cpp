@@ -108,6 +108,7 @@ class Analysis {
       case StmtKind::Peer:
       case StmtKind::LoadMatrices:
       case StmtKind::GroupMma:
+      case StmtKind::Matrix:
       case StmtKind::FoldLanes:
       case StmtKind::Mma:
       case StmtKind::Tiles:

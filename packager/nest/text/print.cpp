@@ -322,6 +322,7 @@ class Printer {
         case loop::StmtKind::Peer:
         case loop::StmtKind::LoadMatrices:
         case loop::StmtKind::GroupMma:
+        case loop::StmtKind::Matrix:
         case loop::StmtKind::FoldLanes:
         case loop::StmtKind::Mma:
         case loop::StmtKind::Tiles:

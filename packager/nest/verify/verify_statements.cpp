@@ -104,7 +104,7 @@ void Verifier::statement(const loop::Stmt& s, const Proc& p) {
     case loop::StmtKind::If: case loop::StmtKind::Fault:
       if (!s.cond) say("an if has a condition");
       return;
-    case loop::StmtKind::Barrier: case loop::StmtKind::ClusterBarrier: case loop::StmtKind::Peer: case loop::StmtKind::LoadMatrices: case loop::StmtKind::FoldLanes: case loop::StmtKind::Mma: case loop::StmtKind::GroupMma: case loop::StmtKind::Tiles: return say("barriers are for kernels");
+    case loop::StmtKind::Barrier: case loop::StmtKind::ClusterBarrier: case loop::StmtKind::Peer: case loop::StmtKind::LoadMatrices: case loop::StmtKind::FoldLanes: case loop::StmtKind::Mma: case loop::StmtKind::GroupMma: case loop::StmtKind::Matrix: case loop::StmtKind::Tiles: return say("barriers are for kernels");
     case loop::StmtKind::Copy: case loop::StmtKind::CloseCopies: case loop::StmtKind::WaitCopies: return say("copies are for kernels");
     case loop::StmtKind::Prefetch: return say("prefetches are for kernels");
     case loop::StmtKind::Let: case loop::StmtKind::Assign: case loop::StmtKind::Local:

@@ -77,6 +77,10 @@ inline void change_tile_wholly(std::mt19937& rng, schedule::Schedule& s) {
         s.block = static_cast<unsigned>(is_group ? 2 * s.tile.rows : s.tile.rows == 128 && s.tile.columns == 128 ? 256 : 128);
         break;
       }
+      if (schedule::is_matrix(s)) {
+        s.tile.rows = one_of<int64_t>(rng, {32, 64, 128}), s.tile.columns = one_of<int64_t>(rng, {32, 64, 128});
+        break;
+      }
       if (schedule::has_one_query(s)) {
         s.tile.depth = one_of<int64_t>(rng, {2, 4, 8, 16, 32}), s.tile.copies = one_of<unsigned>(rng, {1, 2, 3, 4, 8}), s.tile.columns = lanes / s.tile.depth * s.tile.copies;
         break;

@@ -4,7 +4,9 @@
 
 #include <bit>
 #include <cmath>
+#include <optional>
 
+#include "packager/ir/numeric.h"
 #include "tests/support/lanes/lanes.h"
 #include "tests/support/spirv/program.h"
 
@@ -30,6 +32,7 @@ class Executor final : public lanes::Program {
       if (id < image_.bound && image_.types.contains(t)) types_[id] = &image_.types[t];
   }
 
+  void pin_subgroup(uint32_t lanes) { manners_.subgroup = lanes; }
   const Image& image() const { return image_; }
   const std::string& error() const { return image_.error; }  // of reading
   std::map<uint32_t, uint64_t> buffers;                      // address by binding
@@ -40,6 +43,7 @@ class Executor final : public lanes::Program {
   void step(lanes::Block& block, uint32_t pc, std::span<const uint32_t> together) override {
     if (pc >= image_.code.size()) return block.fail(together[0], "runs out of the function");
     const Instruction& i = image_.code[pc];
+    if (is_of_matrices(i)) return matrices(block, i, pc, together);
     if (i.op >= Op::GroupNonUniformShuffleXor && i.op <= Op::GroupNonUniformLogicalOr) return between_lanes(block, i, pc, together);
     for (const uint32_t lane : together) {
       block_ = &block, lane_ = lane, registers_ = block.registers(lane);
@@ -137,6 +141,99 @@ class Executor final : public lanes::Program {
     }
     for (uint32_t n = 0; n < lanes; ++n) at(lane_of(n)), registers_[i.result] = result[n], block.go_to(lane_of(n), pc + 1);
   }
+  // Matrices, row by row. What a subgroup has of them stands beside its lanes' registers, under the number of the value or of the variable; another block finds nothing there.
+  struct Matrix {
+    std::array<uint32_t, 3> block{};
+    std::vector<float> elements;
+  };
+  bool is_matrix(Id id) const { return type_of(id) && type_of(id)->op == Op::TypeCooperativeMatrix; }
+  bool is_of_matrices(const Instruction& i) const {
+    if (i.op >= Op::CooperativeMatrixLoad && i.op <= Op::CooperativeMatrixMulAdd) return true;
+    return (i.op == Op::Load && is_matrix(i.result)) || (i.op == Op::Store && i.args.size() >= 2 && is_matrix(i.args[1]));
+  }
+  const std::vector<float>* matrix_of(uint64_t number, uint32_t subgroup) {
+    const Matrix& m = kept_[{number, subgroup}];
+    if (m.elements.empty() || m.block != block_->index()) return block_->fail(lane_, "a matrix that holds nothing"), nullptr;
+    return &m.elements;
+  }
+  // The value of an id, which may be a constant.
+  std::optional<std::vector<float>> matrix(Id id, uint32_t subgroup) {
+    if (!is_matrix(id)) return block_->fail(lane_, "a value that is no matrix"), std::nullopt;
+    const uint32_t side = type_of(id)->count;
+    if (is_constant_[id]) return std::vector<float>(side * side, std::bit_cast<float>(static_cast<uint32_t>(constants_[id])));
+    const std::vector<float>* found = matrix_of(id, subgroup);
+    return found ? std::optional(*found) : std::nullopt;
+  }
+  void keep(uint64_t number, uint32_t subgroup, std::vector<float> elements) { kept_[{number, subgroup}] = {block_->index(), std::move(elements)}; }
+
+  // What subgroups do together: all lanes of the block are here, and those of a subgroup name the same places.
+  void matrices(lanes::Block& block, const Instruction& i, uint32_t pc, std::span<const uint32_t> together) {
+    block_ = &block;
+    const uint32_t lanes = block.launch().lanes, size = manners_.subgroup;
+    if (together.size() != lanes) return block.fail(together[0], "a matrix where lanes have parted");
+    if (size == 0 || lanes % size != 0) return block.fail(together[0], "subgroups that are not full");
+    const auto at = [&](uint32_t lane) { lane_ = lane, registers_ = block.registers(lane); };
+    for (uint32_t group = 0; group < lanes / size && !block.failed(); ++group) {
+      std::vector<uint32_t> all;
+      for (uint32_t k = 0; k < size; ++k) all.push_back(lane_of(group * size + k));
+      at(all[0]);
+      switch (i.op) {
+        case Op::Load:
+          if (const auto* m = matrix_of(place(i.args[0]), group)) keep(i.result, group, *m);
+          break;
+        case Op::Store:
+          if (const auto m = matrix(i.args[1], group)) keep(place(i.args[0]), group, *m);
+          break;
+        case Op::CooperativeMatrixMulAdd: multiply(i, group); break;
+        default: through_memory(i, group, all, at);
+      }
+    }
+    for (uint32_t lane = 0; lane < lanes; ++lane) block.go_to(lane, pc + 1);
+  }
+
+  void multiply(const Instruction& i, uint32_t group) {
+    if (i.args.size() != 3) return block_->fail(lane_, "a product of matrices in another form");
+    const auto a = matrix(i.args[0], group), b = matrix(i.args[1], group);
+    auto sums = matrix(i.args[2], group);
+    if (!a || !b || !sums) return;
+    const size_t side = type_of(i.result)->count;
+    for (size_t e = 0; e < sums->size(); ++e) {
+      double sum = (*sums)[e];
+      for (size_t k = 0; k < side; ++k) sum += double{(*a)[e / side * side + k]} * (*b)[k * side + e % side];
+      (*sums)[e] = static_cast<float>(sum);
+    }
+    keep(i.result, group, std::move(*sums));
+  }
+
+  // Loads are of two lanes, so that one which stores meets another than itself; stores are of all in turn. Elements follow each other in memory as bytes do.
+  template <class At>
+  void through_memory(const Instruction& i, uint32_t group, const std::vector<uint32_t>& all, const At& at) {
+    const bool loads = i.op == Op::CooperativeMatrixLoad;
+    const size_t first = loads ? 0 : 1;  // where the layout stands, less one
+    if (i.args.size() != 4 + first || i.args.back() != targets::spirv::kNonPrivate) return block_->fail(lane_, "a matrix in memory that other lanes are not told of");
+    const Type& t = *type_of(loads ? i.result : i.args[1]);
+    const uint64_t pointer = value(i.args[0]), layout = value(i.args[1 + first]), stride = value(i.args[2 + first]);
+    const uint32_t side = t.count, bytes = image_.types[t.element].width / 8;
+    for (const uint32_t lane : all)
+      if (at(lane); value(i.args[0]) != pointer || value(i.args[2 + first]) != stride) return block_->fail(lane, "lanes of a subgroup whose matrices lie at different places");
+    const Type* p = type_of(i.args[0]);
+    if (!p || p->where != StorageClass::Workgroup || layout > 1 || pointer % 16 != 0 || 4 * stride % 16 != 0) return block_->fail(lane_, "a matrix that is not aligned, or lies elsewhere");
+    const auto place_of = [&](uint32_t r, uint32_t c) { return pointer + 4 * stride * (layout ? c : r) + bytes * (layout ? r : c); };
+    if (!loads) {
+      const auto m = matrix(i.args[1], group);
+      for (uint32_t e = 0; m && e < m->size(); ++e) block_->store(all[e % all.size()], lanes::Space::Shared, place_of(e / side, e % side), bytes, std::bit_cast<uint32_t>((*m)[e]));
+      return;
+    }
+    std::vector<float> elements;
+    for (uint32_t e = 0; e < side * side; ++e)
+      for (uint32_t lane = 0; lane < 2; ++lane) {
+        uint64_t bits = 0;
+        if (!block_->load(all[lane], lanes::Space::Shared, place_of(e / side, e % side), bytes, bits)) return;
+        if (lane == 0) elements.push_back(bytes == 2 ? static_cast<float>(ir::f16_value(static_cast<uint16_t>(bits))) : std::bit_cast<float>(static_cast<uint32_t>(bits)));
+      }
+    keep(i.result, group, std::move(elements));
+  }
+
   static uint64_t joined(Op op, uint64_t ra, uint64_t rb) {
     const auto a = static_cast<uint32_t>(ra), b = static_cast<uint32_t>(rb);
     const auto sa = static_cast<int32_t>(a), sb = static_cast<int32_t>(b);
@@ -365,6 +462,7 @@ class Executor final : public lanes::Program {
   std::vector<uint64_t> constants_;
   std::vector<bool> is_constant_;
   std::vector<const Type*> types_;
+  std::map<std::pair<uint64_t, uint32_t>, Matrix> kept_;  // by number and subgroup
   lanes::Block* block_ = nullptr;
   uint32_t lane_ = 0;
   std::span<uint64_t> registers_;

@@ -49,6 +49,7 @@ inline Outcome run(Executor& executor, const mlc::gpu::Entry& entry, const Launc
   launch.grid = {std::min(l.tiles, l.row), std::max(1u, (l.tiles + l.row - 1) / l.row), 1};
   launch.first = l.first;
   launch.shared_bytes = entry.shared_bytes;
+  if (entry.subgroup_lanes) executor.pin_subgroup(entry.subgroup_lanes);
   launch.max_steps = l.max_steps;
   launch.counts = l.counts;
   Outcome out;

@@ -21,8 +21,8 @@ using targets::spirv::StorageClass;
 struct Type {
   Op op = Op::TypeVoid;
   uint32_t width = 0;             // bits of a number
-  Id element = 0;                 // of vectors, arrays and pointers
-  uint32_t count = 0;             // of vectors and arrays
+  Id element = 0;                 // of vectors, arrays, pointers and matrices
+  uint32_t count = 0;             // of vectors and arrays; side of matrices
   uint32_t stride = 0;            // bytes
   std::vector<Id> members;
   std::vector<uint32_t> offsets;  // bytes
@@ -118,6 +118,14 @@ class Reader {
       case Op::TypeRuntimeArray: if (needs(2)) type(w[0], op).element = w[1]; return;
       case Op::TypeStruct: if (needs(1)) type(w[0], op).members.assign(w.begin() + 1, w.end()); return;
       case Op::TypePointer: if (needs(3)) { Type& t = type(w[0], op); t.where = static_cast<StorageClass>(w[1]), t.element = w[2]; } return;
+      case Op::TypeCooperativeMatrix:
+        if (needs(6)) {
+          Type& t = type(w[0], op);
+          t.element = w[1], t.count = static_cast<uint32_t>(image_.constants[w[3]]);
+          if (image_.constants[w[2]] != 3 || image_.constants[w[4]] != t.count || t.count == 0 || t.count > 64) fail("a matrix of no subgroup, or with different sides");
+        }
+        return;
+      case Op::ConstantComposite: if (needs(3)) constant(w[0], w[1], image_.constants[w[2]]); return;
       case Op::ConstantTrue: case Op::ConstantFalse: if (needs(2)) constant(w[0], w[1], op == Op::ConstantTrue); return;
       case Op::Constant: if (needs(3)) constant(w[0], w[1], w[2] | (w.size() > 3 ? uint64_t{w[3]} << 32 : 0)); return;
       case Op::Variable: if (needs(3)) variable(w); return;
@@ -162,7 +170,7 @@ class Reader {
         if (w.size() != 1 || w[0] >= image_.bound) return fail("a label");
         image_.labels[w[0]] = static_cast<uint32_t>(image_.code.size());
         return;
-      case Op::Store: case Op::ControlBarrier: case Op::LoopMerge: case Op::SelectionMerge: case Op::Branch: case Op::BranchConditional: case Op::Return:
+      case Op::Store: case Op::CooperativeMatrixStore: case Op::ControlBarrier: case Op::LoopMerge: case Op::SelectionMerge: case Op::Branch: case Op::BranchConditional: case Op::Return:
         i.args.assign(w.begin(), w.end());
         break;
       default:

@@ -23,7 +23,7 @@ bool has_clause(const format::Variant& v, Feature feature, int64_t at_least) {
 
 TEST_CASE("targets of devices have blocks, and those of processors none") {
   for (const Target& t : targets::all_targets()) CHECK_FALSE(t.is_device());
-  for (const char* name : {"vulkan-base", "vulkan-subgroup", "cuda-sm75", "cuda-sm80", "cuda-sm90", "cuda-sm90a"}) {
+  for (const char* name : {"vulkan-base", "vulkan-subgroup", "vulkan-matrix", "vulkan-matrix8", "cuda-sm75", "cuda-sm80", "cuda-sm90", "cuda-sm90a"}) {
     const Target t = targets::gpu::device_target(name);
     CHECK(t.is_device());
     CHECK(t.block_lanes <= loop::kMaxBlockLanes);
@@ -66,6 +66,17 @@ TEST_CASE("a variant for a device asks for what its row says, once") {
   CHECK(std::any_of(more.clauses.begin(), more.clauses.end(), [](const format::Clause& c) {
     return c.id == static_cast<uint32_t>(Feature::VkSubgroupSize) && c.op == format::ClauseOp::AtLeast;
   }));
+
+  // Of devices whose subgroups have matrices, of one size that they can pick; it asks for more than code for all that have subgroups.
+  for (const auto& [name, feature, lanes] : {std::tuple{"vulkan-matrix", Feature::VkMatrix16, 32}, {"vulkan-matrix8", Feature::VkMatrix8, 8}}) {
+    format::Variant matrix;
+    targets::gpu::require_device(targets::gpu::device_target(name), matrix);
+    CHECK(std::includes(matrix.features.begin(), matrix.features.end(), more.features.begin(), more.features.end()));
+    CHECK(std::binary_search(matrix.features.begin(), matrix.features.end(), static_cast<uint32_t>(feature)));
+    CHECK(has_clause(matrix, Feature::VkSubgroupMost, lanes));
+    CHECK(matrix.clauses.size() == more.clauses.size() + 2);
+    CHECK(targets::gpu::device_target(name).is_alone);
+  }
 
   format::Variant cuda;
   targets::gpu::require_device(targets::gpu::device_target("cuda-sm80"), cuda);

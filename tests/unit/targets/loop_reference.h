@@ -233,6 +233,7 @@ class Reference {
       case loop::StmtKind::FoldLanes:
       case loop::StmtKind::LoadMatrices:
       case loop::StmtKind::GroupMma:
+      case loop::StmtKind::Matrix:
       case loop::StmtKind::Mma:
       case loop::StmtKind::Copy:
       case loop::StmtKind::CloseCopies:

@@ -50,6 +50,7 @@ class DeviceProducts {
     s.build = [&job = job_, &nest = n_, p = p_, few](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
       DeviceProduct walked = p;
       if (is_mma(how)) return mma_stage(job, nest, k, walked, how);
+      if (is_matrix(how)) return matrix_stage(job, nest, k, walked, how);
       return few ? slices_stage(job, nest, k, walked, how) : tile_stage(job, nest, k, walked, how);
     };
     return s;

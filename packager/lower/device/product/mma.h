@@ -11,7 +11,7 @@
 namespace mlc::lower {
 
 // What multiplies there: "mma.f16", "mma.bf16", "mma.i8" for codes of 8 bits, or "mma.f32" for three products of tf32 (one, of factors that it holds); "wgmma." and the same, but f32, where four warps may
-// do together. None: lanes do, by multiply-adds.
+// do together; "matrix.f16" by matrices of subgroups. None: lanes do, by multiply-adds.
 std::vector<std::string> mma_instructions(const Job& job, const DeviceProduct& p, const ProductSize& size);
 constexpr uint32_t kHighBits = 0xffffe000;     // of an f32 that tf32 has
 constexpr int64_t kWarpLanes = 32, kMmaRows = 16, kMmaColumns = 8;
@@ -64,6 +64,7 @@ class MmaStage : public ProductStage {
 std::vector<schedule::Schedule> mma_schedules(const Job& job, const FlatNest& nest, const DeviceProduct& p, const ProductSize& size, const schedule::Schedule& base, const std::vector<std::string>& instructions);
 // Cycles of the best one, if `cut` is in so many parts, the blocks of a cluster or a batch of products.
 double least_mma_cycles(const Job& job, const FlatNest& nest, DeviceProduct p, ProductSize size, const std::vector<std::string>& instructions, const ir::Dim* cut, int64_t parts, bool in_cluster);
+StagePtr matrix_stage(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how);
 StagePtr mma_stage(const Job& job, const FlatNest& nest, Skeleton& k, const DeviceProduct& p, const schedule::Schedule& how);
 
 }  // namespace mlc::lower

@@ -65,11 +65,12 @@ std::vector<Costs> costs_of(const Job& job, const DeviceProduct& p, const Produc
       for (const int64_t columns : {256, 128, 64, 32}) {
         schedule::Schedule s = base;
         s.instruction = instruction;
-        const bool is_group = schedule::is_group_mma(s);
+        const bool is_group = schedule::is_group_mma(s), is_matrix = schedule::is_matrix(s);
+        if (is_matrix && rows + columns > schedule::kMostMatrixSides) continue;
         if (is_group ? rows < loop::kGroupRows || columns < loop::kGroupRows || columns > 2 * rows : columns > 128) continue;
         // Sums of groups of warps take more memory on their way out than pieces do.
         s.tile = {rows, columns, depth, 1, flat, copied.rows || copied.columns ? kStagesOfCopies + is_group : 2};
-        s.block = static_cast<unsigned>(is_group ? 2 * rows : rows == 128 && columns == 128 ? 256 : 128);
+        s.block = static_cast<unsigned>(is_matrix ? schedule::kMatrixBlock : is_group ? 2 * rows : rows == 128 && columns == 128 ? 256 : 128);
         costs.push_back({cycles_of_mma(job.device(), size, work, s), s});
       }
   std::stable_sort(costs.begin(), costs.end(), [](const Costs& a, const Costs& b) { return a.cycles < b.cycles; });
@@ -79,10 +80,12 @@ std::vector<Costs> costs_of(const Job& job, const DeviceProduct& p, const Produc
 }  // namespace
 
 std::vector<std::string> mma_instructions(const Job& job, const DeviceProduct& p, const ProductSize& size) {
-  if (!job.target.has_mma || (p.sum() != DType::F32 && !is_product_of_codes(p))) return {};
   const DType factors = factors_of(p);
+  const bool by_matrices = job.target.matrix_side && p.sum() == DType::F32 && factors == DType::F16;
+  if (!by_matrices && (!job.target.has_mma || (p.sum() != DType::F32 && !is_product_of_codes(p)))) return {};
   const double side = factors == DType::F32 ? kLeastMmaSide : kLeastShortSide;
   if (size.rows < side || size.columns < side || size.depth < kLeastMmaDepth) return {};
+  if (by_matrices) return {"matrix.f16"};
   std::vector<std::string> all{"mma." + std::string(name_of(factors))};
   if (job.target.has_group_mma && factors != DType::F32) all.push_back("wgmma." + std::string(name_of(factors)));
   return all;
