@@ -154,6 +154,14 @@ TEST_CASE("groups of warps are for one target, and products of 16 bits and of co
   CHECK(instruction(64, 1024, DType::F16) == "mma.f16");
   CHECK(instruction(12800, 16, DType::BF16) == "mma.bf16");
   CHECK(instruction(4096, 1024, DType::F16, "cuda-sm90a", 64) == "wgmma.f16");
+  // Few columns in chunks of 16 bytes are worth it; those of weights in pairs are copied 4 bytes at once, by more instructions of each warp.
+  CHECK(instruction(40960, 40, DType::BF16) == "wgmma.bf16");
+  NestMaker maker(ctx);
+  maker.matmul(maker.n(40960), maker.n(512), maker.n(40), false, true, DType::BF16);
+  maker.in_pairs(maker.f.inputs[1]);
+  const auto all = lower::candidates(ctx, maker.f, maker.f.body[0], sm90a());
+  REQUIRE(all.ok());
+  CHECK(all->front().instruction == "mma.bf16");
 }
 
 TEST_CASE("groups of warps in blocks of a cluster add up what these have") {

@@ -92,16 +92,17 @@ SidesCopied sides_copied(const Job& job, DeviceProduct p, bool flat) {
   if (!flat) p.depth = {p.depth.back()}, p.depth_points = p.depth[0]->extent;
   Facts facts;
   const int64_t values = kCellsOfChunk * cell_values(factors);
-  const auto is_copied = [&](DeviceProduct::Side& side) {
+  const auto bytes = [&](DeviceProduct::Side& side) {
     if (factors == DType::I8) {
       const CodeSide codes = take_codes(job.ctx, side);
-      return bytes_copied(side, codes, depth_runs(job.ctx, facts, p, side, values, cell_values(factors))) > 0;
+      return bytes_copied(side, codes, depth_runs(job.ctx, facts, p, side, values, cell_values(factors)));
     }
     if (factors != DType::F32) side.factor.factor = side.factor.load;
-    const bool by_points = cell_values(factors) == 2 && lies_along_points(job.ctx, facts, side, values);
-    return by_points || runs_copied(job.ctx, facts, p, side, values).length > 1 || bytes_copied(job.ctx, facts, p, side, chunks_of_depth(job.ctx, facts, p, side, values) != nullptr) > 0;
+    if (cell_values(factors) == 2 && lies_along_points(job.ctx, facts, side, values)) return kChunkBytes;
+    const DepthRuns runs = runs_copied(job.ctx, facts, p, side, values);
+    return runs.length > 1 ? runs.length * kCellBytes / cell_values(factors) : bytes_copied(job.ctx, facts, p, side, chunks_of_depth(job.ctx, facts, p, side, values) != nullptr);
   };
-  return job.target.copies_aside ? SidesCopied{is_copied(p.rows), is_copied(p.columns)} : SidesCopied{};
+  return job.target.copies_aside ? SidesCopied{bytes(p.rows), bytes(p.columns)} : SidesCopied{};
 }
 
 }  // namespace mlc::lower

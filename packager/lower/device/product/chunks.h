@@ -30,9 +30,9 @@ int64_t bytes_copied(const DeviceProduct::Side& side, const CodeSide& codes, con
 int64_t bytes_copied(ir::Context& ctx, Facts& facts, const DeviceProduct& p, const DeviceProduct::Side& side, bool is_chunk);
 // Whether memory has `length` points of a side one after the other, at a multiple of so many, whichever step of the depth: conditions are of all of them.
 bool lies_along_points(ir::Context& ctx, Facts& facts, const DeviceProduct::Side& side, int64_t length);
-// Which factors the stage of a product copies beside its lanes. `flat`: all folded dims are the depth.
+// How many bytes of each factor a lane of the product's stage copies at once, beside itself; 0: none. `flat`: all folded dims are the depth.
 struct SidesCopied {
-  bool rows = false, columns = false;
+  int64_t rows = 0, columns = 0;
 };
 SidesCopied sides_copied(const Job& job, DeviceProduct p, bool flat);
 

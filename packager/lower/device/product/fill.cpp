@@ -9,11 +9,11 @@
 namespace mlc::lower {
 namespace {
 
-// Of a tile of warps, in instructions of a warp (SASS of sm_90): a turn beside its products, loads and copies; a chunk that a lane copies, and of a window one that has its own tap, in a turn and before the
-// first one; an element that goes through registers; halves of a chunk; a sum that is added to others behind a piece.
-constexpr double kTurnSlots = 40, kGroupTurnSlots = 52, kCopySlots = 3, kTapSlots = 17, kFirstTapSlots = 40, kElementSlots = 10, kTapElementSlots = 60, kHalvesSlots = 8, kSumSlots = 4;
+// Of a tile of warps, in instructions of a warp (SASS of sm_90): a turn beside its products, loads and copies; a copy of a lane; one of a cell of several values, whose place is computed in each
+// turn, in a turn and before the first one, and what these take that have such; of a window one that has its own tap, in a turn and before the first one; an element that goes through registers; halves of a chunk; a sum that is added to others behind a piece.
+constexpr double kTurnSlots = 40, kGroupTurnSlots = 62, kCopySlots = 3, kRunSlots = 5, kFirstRunSlots = 40, kRunsSlots = 10, kFirstRunsSlots = 230, kTapSlots = 17, kFirstTapSlots = 40, kElementSlots = 10, kTapElementSlots = 60, kHalvesSlots = 8, kSumSlots = 4;
 // What begins a block, and a ring of copies; a sum on its way to memory, and what a lane does for a point behind it.
-constexpr double kBlockSlots = 400, kRingSlots = 40, kStoreSlots = 2, kEndSlots = 14;
+constexpr double kBlockSlots = 550, kRingSlots = 40, kStoreSlots = 2, kEndSlots = 14;
 constexpr double kElementWaits = 0.7;  // latencies of an element that goes through registers: conditions part most of them
 constexpr double kBroughtForward = 4;  // turns of the loop over rows whose loads are waited for together, where each row exists
 // Registers of a lane: places and addresses, and for each sum.
@@ -33,9 +33,10 @@ struct WarpTile {
   const double warp_rows, of_warp_rows, of_warp_columns;
 
   double sums() const { return rows * columns / lanes; }
-  // Rows and columns of chunks that are copied; elements of others, of a lane.
-  double copied() const { return (w.rows_copied ? rows : 0) + (w.columns_copied ? columns : 0); }
-  double elements() const { return (rows + columns - copied()) * kRowChunks * kCellsOfChunk * w.values / lanes; }
+  // Of a lane: copies of so many bytes in a piece, and elements that it loads one by one.
+  double copies(int64_t bytes) const { return brought(bytes) * kRowChunks * kChunkBytes / static_cast<double>(bytes) / lanes; }
+  bool has_runs() const { return !is_flat && w.values > 1 && copies(kCellBytes) > 0; }
+  double elements() const { return brought(0) * kRowChunks * kCellsOfChunk * w.values / lanes; }
   double piece_bytes() const { return (rows + columns) * kRowChunks * kChunkBytes; }
   double shared_per_cycle() const { return static_cast<double>(m.banks) * kCellBytes; }
   double shared() const { return std::max(stages * piece_bytes(), warp_rows * kMmaRowsOfTile * (columns + kCellsOfChunk * 2) * kCellBytes); }
@@ -44,6 +45,10 @@ struct WarpTile {
     const double held = std::min({m.warps / warps, m.register_bytes / kCellBytes / (registers * lanes), m.shared_bytes / (shared() + 1024)});
     return std::max(1.0, std::floor(held));
   }
+
+ private:
+  // Rows and columns of the tile that come by so many bytes.
+  double brought(int64_t bytes) const { return (w.rows_copied == bytes ? rows : 0) + (w.columns_copied == bytes ? columns : 0); }
 };
 
 // What a block takes of a multiprocessor, in cycles; instructions of each of its warps; cycles in which all of them wait, if the block is alone.
@@ -52,7 +57,11 @@ struct WarpCycles {
   void add(const WarpCycles& other, double times) { slots += other.slots * times, memory += other.memory * times, products += other.products * times, waits += other.waits * times; }
 };
 
-double copies_of_lane(const WarpTile& b) { return b.copied() * kRowChunks / b.lanes; }
+// Copies of a lane for a piece: of a window each has its tap, else of cells of several values each has its place.
+double slots_of_copies(const WarpTile& b, double of_tap, double of_run) {
+  if (b.is_flat) return (b.copies(kChunkBytes) + b.copies(kCellBytes)) * of_tap;
+  return b.copies(kChunkBytes) * kCopySlots + b.copies(kCellBytes) * (b.has_runs() ? of_run : kCopySlots);
+}
 
 // A piece without the wait for its copies.
 WarpCycles of_turn(const WarpTile& b) {
@@ -60,7 +69,7 @@ WarpCycles of_turn(const WarpTile& b) {
   const double loads = b.is_group ? 0 : b.of_warp_rows / kMmaRowsOfTile * kMmaSteps + b.of_warp_columns / kMmaColumnsOfTile;
   const double products = b.is_group ? kMmaSteps : tiles * kMmaSteps * b.w.products, read = b.is_group ? 0 : b.warps * (b.of_warp_rows + b.of_warp_columns) * kRowChunks * kChunkBytes;
   WarpCycles c;
-  c.slots = (b.is_group ? kGroupTurnSlots : kTurnSlots) + products + loads * (1 + (b.w.is_split ? kHalvesSlots : 0)) + copies_of_lane(b) * (b.is_flat ? kTapSlots : kCopySlots) + b.elements() * (b.is_flat ? kTapElementSlots : kElementSlots) +
+  c.slots = (b.is_group ? kGroupTurnSlots : kTurnSlots) + products + loads * (1 + (b.w.is_split ? kHalvesSlots : 0)) + slots_of_copies(b, kTapSlots, kRunSlots) + (b.has_runs() ? kRunsSlots : 0) + b.elements() * (b.is_flat ? kTapElementSlots : kElementSlots) +
             (b.w.values == 1 ? tiles * kSumSlots : 0);
   c.memory = (2 * b.piece_bytes() + read) / b.shared_per_cycle();
   c.products = b.rows * b.columns * kRowChunks * kCellsOfChunk * b.w.products / (b.is_group ? b.m.group_cells_per_cycle : b.m.mma_cells_per_cycle);
@@ -72,7 +81,7 @@ WarpCycles of_turn(const WarpTile& b) {
 WarpCycles of_ring(const WarpTile& b, const WarpCycles& turn, double turns) {
   const double ahead = b.stages - 1, near = turn.slots * b.m.slot_cycles + (b.is_group ? turn.products * loop::kGroupRows / b.rows : 0);
   WarpCycles c;
-  c.slots = kRingSlots + ahead * copies_of_lane(b) * (b.is_flat ? kFirstTapSlots : kCopySlots);
+  c.slots = kRingSlots + ahead * slots_of_copies(b, kFirstTapSlots, kFirstRunSlots) + (b.has_runs() ? kFirstRunsSlots : 0);
   c.waits = b.m.barrier_cycles + b.m.latency_cycles + std::max(0.0, turns / ahead - 1) * std::max(0.0, b.m.latency_cycles - ahead * near);
   return c;
 }

@@ -23,7 +23,7 @@ struct MmaWork {
   double values = 1;           // of the depth in a cell of 32 bits
   double products = 1;         // by instructions, of one: three of f32
   double last = 1;             // points of the dim of the depth that goes by in pieces, unless all of it does: a ring of pieces begins for each point of the others
-  bool rows_copied = false, columns_copied = false;  // beside the lanes; else they load element by element
+  int64_t rows_copied = 0, columns_copied = 0;  // bytes that a lane copies at once, beside itself: a chunk or a cell; 0: it loads element by element
   bool is_split = false;       // factors are a high and a low part, which lanes make
   double end_operations = 0;   // of a point, behind its sum
   double end_loads = 0;        // the same: loads that are of its row, and are waited for
