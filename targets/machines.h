@@ -66,6 +66,7 @@ constexpr const DeviceRow& device_of(std::string_view target) { return row_of(kD
 // Where something is decided for all targets together: a processor like most, a device like most, and what the largest device has.
 inline constexpr const ProcessorRow& kAnyProcessor = kProcessors[std::size(kProcessors) - 1];
 inline constexpr const DeviceRow& kAnyDevice = kDevices[std::size(kDevices) - 1];
+inline constexpr unsigned kDeviceBufferAlignment = 256;  // bytes: the largest that Vulkan lets a device ask for
 inline constexpr const DeviceRow& kTensorDevice = device_of("cuda");  // with tensor cores
 constexpr double most_multiprocessors() {
   double most = 0;

@@ -33,7 +33,7 @@
 //   prologues       numbers that take less than a launch are computed by each statement that reads them; number-prologues, for
 //                   devices, those without folds
 //   in-place        what a concatenation copies lies in its result from the start
-//   join-copies     devices: small copies that stand one behind the other are one statement
+//   join-copies     devices: small copies, and turned halves of rotary positions, are chosen from by one statement, or where they are read; small maps at the same points are one statement
 //
 // Each is one file and leaves a function that nest/verify/verify.h accepts. `check` interprets the function before and after
 // every pass, on inputs that are given or random ones, and fails where the answers differ: for tests and for finding a bad rewrite.

@@ -216,7 +216,7 @@ class FunctionWriter {
       else
         copied_outputs_.push_back(k);
     }
-    for (const Parts::Part& part : plan_.parts.parts) {
+    for (const nest::Parts::Part& part : plan_.parts.parts) {
       const auto place = std::find(function_.outputs.begin(), function_.outputs.end(), part.output) - function_.outputs.begin();
       const uint32_t output = output_port_[static_cast<size_t>(place)];
       const nest::Array& array = function_.arrays[part.array];

@@ -16,8 +16,9 @@
 #include "base/status.h"
 #include "packager/loop/loop.h"
 #include "packager/nest/facts/figures.h"
+#include "packager/nest/facts/parts.h"
 #include "packager/nest/program.h"
-#include "packager/plan/parts.h"
+#include "packager/plan/arena.h"
 
 namespace mlc::plan {
 
@@ -39,7 +40,7 @@ struct Launch {
 struct FunctionPlan {
   const nest::Function* function = nullptr;  // must outlive the call
   std::vector<Launch> launches;  // of statements that are not done by `parts`
-  Parts parts;
+  nest::Parts parts;
   int64_t alignment = kArenaAlignment;
   // The manifest tensor that holds a Const array in its layout, as {tensor, copy}.
   std::function<std::pair<uint32_t, uint32_t>(uint32_t array)> constant;

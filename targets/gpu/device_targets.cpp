@@ -6,6 +6,7 @@
 
 #include "schema/gpu_module.h"
 #include "schema/module_abi.h"
+#include "targets/machines.h"
 
 namespace mlc::targets::gpu {
 namespace {
@@ -29,7 +30,6 @@ struct Row {
 
 constexpr unsigned kBlockLanes = 128;
 constexpr unsigned kAccessBytes = 16;
-constexpr unsigned kBufferAlignment = 256;  // the largest that Vulkan lets a device ask for
 constexpr unsigned kVulkanBindings = 16;  // storage buffers that every device of the target has
 constexpr unsigned kCudaBindings = 400;   // parameters take 4096 bytes: a pointer each, beside scalars
 
@@ -93,7 +93,7 @@ Target device_target(std::string_view name) {
   t.access_bytes = row.family == "cuda" ? kAccessBytes : 0;
   t.most_bindings = row.most_bindings;
   t.pushed_scalars = mlc::gpu::kMaxPushScalars;
-  t.buffer_alignment = kBufferAlignment;
+  t.buffer_alignment = kDeviceBufferAlignment;
   return t;
 }
 

@@ -14,6 +14,7 @@
 #include "packager/nest/facts/figures.h"
 #include "packager/nest/facts/group.h"
 #include "packager/nest/facts/key.h"
+#include "packager/nest/facts/parts.h"
 #include "packager/nest/facts/uses.h"
 #include "packager/nest/layout.h"
 #include "packager/nest/text/print.h"
@@ -162,7 +163,7 @@ class VariantCompiler {
       plan.function = function;
       plan.constant = [this, function](uint32_t array) { return weights_.place_of(*function, array); };
       plan.alignment = target_.buffer_alignment;
-      plan.parts = plan::parts_of_outputs(ctx_, *function, plan.alignment);
+      plan.parts = nest::parts_of_outputs(ctx_, *function, plan.alignment);
       const nest::Lifetimes lifetimes(*function);
       for (size_t k = 0; k < function->body.size(); ++k) {
         if (plan.parts.is_done[k] || nest::is_in_place(ctx_, *function, function->body[k])) continue;

@@ -1,4 +1,4 @@
-#include "packager/plan/parts.h"
+#include "packager/nest/facts/parts.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,7 +8,7 @@
 #include "packager/nest/facts/group.h"
 #include "packager/nest/facts/uses.h"
 
-namespace mlc::plan {
+namespace mlc::nest {
 namespace {
 
 using ir::Expr;
@@ -22,15 +22,15 @@ struct Block {
 
 class Finder {
  public:
-  Finder(ir::Context& ctx, const nest::Function& f, int64_t alignment) : ctx_(ctx), f_(f), alignment_(alignment), is_alone_(f.body.size()) { found_.is_done.resize(f.body.size()); }
+  Finder(ir::Context& ctx, const Function& f, int64_t alignment) : ctx_(ctx), f_(f), alignment_(alignment), is_alone_(f.body.size()) { found_.is_done.resize(f.body.size()); }
 
   Parts run() {
     for (size_t k = 0; k < f_.body.size();) {  // what is launched together is touched together
-      const size_t count = std::max<size_t>(1, nest::marked_group(f_, k));
+      const size_t count = std::max<size_t>(1, marked_group(f_, k));
       for (size_t s = k; s < k + count; ++s) {
         is_alone_[s] = count == 1;
-        for (const uint32_t array : nest::written(f_.body[s])) add(writers_[array], s);
-        for (const std::vector<uint32_t>& some : {nest::read(f_.body[s]), nest::written(f_.body[s])})
+        for (const uint32_t array : written(f_.body[s])) add(writers_[array], s);
+        for (const std::vector<uint32_t>& some : {read(f_.body[s]), written(f_.body[s])})
           for (const uint32_t array : some) add(touching_[array], k);
       }
       k += count;
@@ -45,7 +45,7 @@ class Finder {
   std::vector<uint32_t> ports() const {
     std::vector<uint32_t> arrays;
     for (size_t k = 0; k < f_.outputs.size(); ++k)
-      if (std::none_of(f_.states.begin(), f_.states.end(), [&](const nest::Function::State& s) { return s.output == k; })) arrays.push_back(f_.outputs[k]);
+      if (std::none_of(f_.states.begin(), f_.states.end(), [&](const Function::State& s) { return s.output == k; })) arrays.push_back(f_.outputs[k]);
     return arrays;
   }
 
@@ -55,7 +55,7 @@ class Finder {
   }
 
   struct Writer {
-    size_t statement = 0;
+    size_t statement = 0, write = 0;
     Block block;
   };
 
@@ -84,11 +84,14 @@ class Finder {
   std::optional<std::vector<Writer>> writers_of(uint32_t output) {
     std::vector<Writer> writers;
     for (const size_t s : writers_[output]) {
-      const nest::Nest* nest = f_.body[s].nest.get();
-      if (!nest || nest->writes.size() != 1 || nest->writes[0].push || nest->where || nest->scan_dim) return std::nullopt;
-      auto block = block_of(output, nest->writes[0].index, nest->dims);
-      if (!block) return std::nullopt;
-      writers.push_back({s, std::move(*block)});
+      const Nest* nest = f_.body[s].nest.get();
+      if (!nest || nest->where || nest->scan_dim) return std::nullopt;
+      for (size_t w = 0; w < nest->writes.size(); ++w) {
+        if (nest->writes[w].array != output) continue;
+        auto block = nest->writes[w].push ? std::nullopt : block_of(output, nest->writes[w].index, nest->dims);
+        if (!block) return std::nullopt;
+        writers.push_back({s, w, std::move(*block)});
+      }
     }
     return writers;
   }
@@ -114,10 +117,10 @@ class Finder {
   };
 
   std::vector<Writer> writers_that_cover(uint32_t whole) {
-    const nest::Array& array = f_.arrays[whole];
-    if (array.kind != nest::Array::Kind::Temp || array.list_depth > 0) return {};
+    const Array& array = f_.arrays[whole];
+    if (array.kind != Array::Kind::Temp || array.list_depth > 0) return {};
     auto writers = writers_of(whole);
-    if (!writers || !cover_once(*writers, nest::stored_elements(ctx_, array.layout, array.shape))) return {};
+    if (!writers || !cover_once(*writers, stored_elements(ctx_, array.layout, array.shape))) return {};
     return std::move(*writers);
   }
 
@@ -144,17 +147,17 @@ class Finder {
     }
   }
 
-  // The array that this statement copies, all of it in order.
+  // The array that this statement copies, all of it in order, and nothing else.
   std::optional<uint32_t> copied_by(const Writer& writer, DType dtype) {
-    const nest::Nest& nest = *f_.body[writer.statement].nest;
-    const Expr* value = nest.writes[0].value;
-    if (!is_alone_[writer.statement] || value->op != Op::Load) return std::nullopt;
+    const Nest& nest = *f_.body[writer.statement].nest;
+    const Expr* value = nest.writes[writer.write].value;
+    if (!is_alone_[writer.statement] || nest.writes.size() != 1 || value->op != Op::Load) return std::nullopt;
     const uint32_t source = value->array;
-    const nest::Array& array = f_.arrays[source];
-    if (array.kind != nest::Array::Kind::Temp || array.list_depth > 0 || array.dtype != dtype || value->type.dtype != dtype) return std::nullopt;
+    const Array& array = f_.arrays[source];
+    if (array.kind != Array::Kind::Temp || array.list_depth > 0 || array.dtype != dtype || value->type.dtype != dtype) return std::nullopt;
     if (outputs_.contains(source) || is_part_.contains(source)) return std::nullopt;
     const auto block = block_of(source, {value->args.begin(), value->args.end()}, nest.dims);
-    if (!block || !is_zero(block->begin) || !equal(block->count, nest::stored_elements(ctx_, array.layout, array.shape))) return std::nullopt;
+    if (!block || !is_zero(block->begin) || !equal(block->count, stored_elements(ctx_, array.layout, array.shape))) return std::nullopt;
     for (size_t k = 0; k < nest.dims.size(); ++k)
       if (!nest.dims[k]->extent->is_int(1) && !equal(block->steps[k], writer.block.steps[k])) return std::nullopt;
     return source;
@@ -171,7 +174,7 @@ class Finder {
   }
 
   ir::Context& ctx_;
-  const nest::Function& f_;
+  const Function& f_;
   const int64_t alignment_;
   const std::unordered_set<uint32_t> outputs_{f_.outputs.begin(), f_.outputs.end()};
   std::unordered_set<uint32_t> roots_, is_part_;
@@ -182,6 +185,6 @@ class Finder {
 
 }  // namespace
 
-Parts parts_of_outputs(ir::Context& ctx, const nest::Function& f, int64_t alignment) { return Finder(ctx, f, alignment).run(); }
+Parts parts_of_outputs(ir::Context& ctx, const Function& f, int64_t alignment) { return Finder(ctx, f, alignment).run(); }
 
-}  // namespace mlc::plan
+}  // namespace mlc::nest

@@ -1,4 +1,4 @@
-#include "packager/plan/parts.h"
+#include "packager/nest/facts/parts.h"
 
 #include <doctest/doctest.h>
 
@@ -11,13 +11,13 @@ using namespace mlc;
 namespace {
 
 // "k in y at 0, v in y at 256*n": the parts that are found in a function.
-std::string parts(const std::string& text, int64_t alignment = plan::kArenaAlignment) {
+std::string parts(const std::string& text, int64_t alignment = 64) {
   ir::Context ctx;
   auto function = nest::parse(ctx, text);
   REQUIRE_MESSAGE(function.ok(), (function.ok() ? std::string() : function.status().message));
   std::string said;
-  const plan::Parts found = plan::parts_of_outputs(ctx, *function, alignment);
-  for (const plan::Parts::Part& p : found.parts)
+  const nest::Parts found = nest::parts_of_outputs(ctx, *function, alignment);
+  for (const nest::Parts::Part& p : found.parts)
     said += (said.empty() ? "" : ", ") + function->arrays[p.array].name + " in " + function->arrays[p.output].name + " at " + ir::to_string(p.offset);
   size_t done = 0;
   for (const bool is_done : found.is_done) done += is_done;
