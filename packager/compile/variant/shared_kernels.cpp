@@ -70,8 +70,9 @@ class Pattern {
     for (const ir::Sym* sym : kernel.scalars) syms_.emplace(sym, syms_.size());
     number(kernel.scalars.size()), number(kernel.params.size()), number(kernel.locals.size()), number(kernel.hoisting);
     for (const loop::Param& param : kernel.params) number(param.dtype), number(param.written);
-    for (const loop::LocalArray& local : kernel.locals) number(local.dtype), key_.expression(local.count);
+    for (const loop::LocalArray& local : kernel.locals) number(local.dtype), number(local.space), key_.expression(local.count);
     key_.expression(kernel.tile_begin), key_.expression(kernel.tile_end);
+    number(kernel.lanes), number(kernel.cluster), number(kernel.resident);
     number(kernel.team.lanes), number(kernel.team.side), number(kernel.team.rows), number(kernel.team.columns);
     number(kernel.cuts.size());
     for (const loop::Cut& cut : kernel.cuts) key_.expression(cut.chunk);

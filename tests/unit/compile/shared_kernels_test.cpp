@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
+
 #include "packager/loop/build.h"
 #include "packager/loop/print.h"
 #include "packager/loop/verify.h"
@@ -128,4 +130,36 @@ TEST_CASE_FIXTURE(Kernels, "a kernel's own scalars come first") {
   REQUIRE(kernels[0].scalars.size() == 2);
   CHECK(kernels[0].scalars[0] == n);
   CHECK(told(shared[3]) == std::vector<int64_t>{53});
+}
+
+TEST_CASE_FIXTURE(Kernels, "kernels of a device that differ in clusters, in blocks of a multiprocessor or in where an array lies are not one") {
+  const auto copies = [&](const std::function<void(Kernel&)>& change) {
+    for (int64_t k = 0; k < 4; ++k) {
+      Kernel kernel = begin();
+      kernel.lanes = 32;
+      kernel.tiles = ctx.integer(2);
+      kernel.locals = {{"own", DType::F32, ctx.integer(32), {}, Space::Shared}};
+      Builder b(ctx, kernel.body);
+      b.with_for(kernel.tile_begin, kernel.tile_end, 1, [&](const Expr* tile) {
+        b.with_for(ctx.integer(0), ctx.integer(32), 1, [&](const Expr* lane) {
+          b.store(2, ctx.integer(0), vec_load(ctx, 0, kF32, tile));  // the same of all lanes, as it would have to be of a block's
+          b.store(1, ctx.add(ctx.add(ctx.mul(tile, ctx.integer(32)), lane), ctx.integer(50 + k)), vec_load(ctx, 2, kF32, ctx.integer(0)));
+        });
+      });
+      kernel.body[0]->body[0]->for_kind = ForKind::Lanes;
+      change(kernel);
+      kernels.push_back(std::move(kernel));
+    }
+  };
+  copies([](Kernel&) {});
+  copies([](Kernel& kernel) { kernel.cluster = 2; });
+  copies([](Kernel& kernel) { kernel.resident = 4; });
+  copies([](Kernel& kernel) { kernel.locals[0].space = Space::Private; });
+  copies([](Kernel&) {});
+  const auto shared = share();
+  REQUIRE(kernels.size() == 4);
+  for (size_t k = 0; k < 20; ++k) CHECK(shared[k].number == (k < 16 ? k / 4 : 0));
+  CHECK(kernels[1].cluster == 2);
+  CHECK(kernels[2].resident == 4);
+  CHECK(kernels[3].locals[0].space == Space::Private);
 }

@@ -42,6 +42,7 @@ Entry entry(std::string name, uint32_t image) {
 Module words() {
   Module m{kSpirv, {entry("add", 0), entry("softmax", 1), entry("add", 1)}, {}};
   m.entries[1].may_fault = m.entries[1].has_barriers = m.entries[1].wants_full_subgroups = m.entries[1].has_few_lanes = true;
+  m.entries[1].subgroup_lanes = 32;
   m.entries[1].shared_bytes = 16384;
   m.entries[1].dynamic_shared_bytes = 7;
   m.images = {{ImageKind::SpirV, 0, {1, 11, 4433}, Buffer(20, std::byte{3})}, {ImageKind::SpirV, 0, {}, Buffer(28, std::byte{5})}};
@@ -71,6 +72,7 @@ void check_equal(const Module& a, const Module& b) {
     CHECK(x.has_few_lanes == y.has_few_lanes);
     CHECK(x.num_buffers == y.num_buffers);
     CHECK(x.num_scalars == y.num_scalars);
+    CHECK(x.subgroup_lanes == y.subgroup_lanes);
     CHECK(x.shared_bytes == y.shared_bytes);
     CHECK(x.dynamic_shared_bytes == y.dynamic_shared_bytes);
     CHECK(x.narrow == y.narrow);
@@ -139,6 +141,34 @@ TEST_CASE("each rule about a module is enforced") {
   p("first zero", [](Module& m) { m.images[0].bytes[3] = std::byte{0}; });
 }
 
+TEST_CASE("subgroups of a stated size are full ones, of a power of two from 4 to 64 lanes that divides the block's") {
+  const auto with = [](uint16_t lanes, bool are_full = true, uint16_t along_x = 128) {
+    return refusal(words(), [&](Module& m) {
+      Entry& e = m.entries[1];
+      e.subgroup_lanes = lanes, e.wants_full_subgroups = are_full, e.lanes[0] = along_x;
+    });
+  };
+  for (const uint16_t lanes : {0, 4, 8, 32, 64}) CHECK_MESSAGE(with(lanes).empty(), lanes);
+  for (const uint16_t lanes : {1, 2, 7, 48, 65, 128, 256, 65535}) CHECK_MESSAGE(says(with(lanes), "entry 1: subgroups of " + std::to_string(lanes) + " lanes"), lanes);
+  CHECK(says(with(32, true, 48), "subgroups of 32 lanes"));
+  CHECK(says(with(8, false), "subgroups of 8 lanes"));
+  CHECK(with(0, false).empty());
+}
+
+// Older readers demand zeros where the size stands: they refuse an entry that has one, and take one that has none.
+TEST_CASE("a size of subgroups stands where older readers want zeros, and changes no other byte") {
+  Module m = words();
+  const Buffer stated = gpu::encode(m);
+  m.entries[1].subgroup_lanes = 0;
+  const Buffer open = gpu::encode(m);
+  REQUIRE(stated.size() == open.size());
+  constexpr size_t kAt = 24 + 48 + 18;
+  for (size_t at = 0; at < open.size(); ++at) CHECK((stated[at] != open[at]) == (at == kAt));
+  CHECK(stated[kAt] == std::byte{32});
+  CHECK(open[kAt] == std::byte{0});
+  CHECK(open[kAt + 1] == std::byte{0});
+}
+
 // Fields that `encode` cannot write wrong.
 TEST_CASE("each rule about the bytes is enforced") {
   const Buffer good = gpu::encode(words());
@@ -159,7 +189,6 @@ TEST_CASE("each rule about the bytes is enforced") {
   CHECK(says(with(20, 14), "1 bytes of no name"));
   CHECK(says(with(20, 12), "behind the last"));
   CHECK(says(with(24 + 12, 16), "unknown flags"));
-  CHECK(says(with(24 + 18, 1), "cut off"));
   CHECK(says(with(24 + 28, 1), "cut off"));
   CHECK(says(with(24 + 3 * 48 + 1, 1), "cut off"));
   CHECK(says(with(24 + 3 * 48 + 15, 0x80), "bytes, expected 1 to"));

@@ -124,6 +124,6 @@ TEST_CASE("matrices of subgroups are for f16 of targets that have them, and for 
 TEST_CASE("random schedules of products by matrices of subgroups: refused, or what the nest says") {
   const auto counts = test::check_many(37, false, {kMatrices[0], kMatrices[1]}, [](NestMaker& m, std::mt19937& rng, const test::Extents& extent) {
     m.matmul(extent(70), extent(70), extent(70), rng() % 2 == 0, true, DType::F16);
-  });
+  }, 4);
   CHECK(counts.accepted > 0);
 }
