@@ -157,6 +157,8 @@ class Splitting {
   // A kernel for each case but the last, which is what is left.
   Status cases(const DeviceProduct& p) {
     const std::vector<ProductCase> all = product_cases(job_, n_, p);
+    if (all.size() == 1) n_.product = all[0];
+    if (all.size() < 2) return ok();
     const Expr *free = (p.rows.points->is_const() ? p.columns : p.rows).points, *one = ctx_.integer(1), *none = ctx_.integer(0);
     int64_t fewer = 0;  // points have been taken care of; none need no blocks, not even of slices
     for (const ProductCase& c : all) {

@@ -133,3 +133,19 @@ TEST_CASE("products of free rows fill half of a device, or are short, for a toke
     }
   }
 }
+
+TEST_CASE("where one tile is best for one picture and for many, a free batch takes it, and fills half of a device with one") {
+  const targets::Target& target = device("cuda-sm90");
+  for (const auto& [side, m] : {std::pair<int64_t, int64_t>{160, 320}, {192, 512}}) {
+    CAPTURE(side);
+    ir::Context ctx;
+    NestMaker maker(ctx);
+    const ir::Sym* batch = ctx.declare_sym("batch", 0, 1000);
+    maker.conv({.h = side, .w = side, .c = 3, .m = m, .kh = 16, .kw = 16, .stride = 16, .pad = 0, .channels_last = false}, nullptr, nullptr, ctx.sym(batch));
+    for (const int64_t pictures : {1, 3, 64}) {
+      const auto all = launches_of(ctx, maker.f, target, {{batch, pictures}});
+      check_fills(all);
+      CHECK(std::count_if(all.begin(), all.end(), is_product) == 1);
+    }
+  }
+}

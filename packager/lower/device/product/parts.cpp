@@ -138,7 +138,7 @@ std::vector<ProductCase> product_cases(const Job& job, const FlatNest& nest, con
   for (size_t k = 0; k + 1 < cases.size();)
     if (text(cases[k]) == text(cases[k + 1])) cases.erase(cases.begin() + static_cast<ptrdiff_t>(k));
     else ++k;
-  return cases.size() > 1 ? cases : std::vector<ProductCase>{};
+  return cases;
 }
 
 }  // namespace mlc::lower

@@ -8,7 +8,7 @@ namespace mlc::lower {
 
 // Of how many points a product is for in `nest`, as far as it is free.
 ProductSize product_size(const FlatNest& nest, const DeviceProduct& p);
-// The cases of a product of one free side, fewest points first; the last one has no most. Empty: one kernel is for all.
+// The cases of a product of one free side, fewest points first; the last one has no most. One: its schedule is for all. None: the product's own sizes say.
 std::vector<ProductCase> product_cases(const Job& job, const FlatNest& nest, const DeviceProduct& p);
 // Into how many parts of equal length which of its folded dims is cut. No dim: all of the fold is one kernel's.
 struct FoldParts {
