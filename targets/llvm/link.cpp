@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -34,6 +35,7 @@ class TemporaryFolder {
   }
   ~TemporaryFolder() {
     std::error_code ignored;
+    reserve_.reset();
     if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
   }
   const std::string& path() const { return path_; }
@@ -43,6 +45,8 @@ class TemporaryFolder {
   }
 
  private:
+  static constexpr size_t kReserve = 64 * 1024;  // to list a folder takes 32 KiB, which there may not be where memory ran out
+  std::unique_ptr<char[]> reserve_ = std::make_unique<char[]>(kReserve);
   std::string path_;
   std::optional<Unfinished> unfinished_;
 };
