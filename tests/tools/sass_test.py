@@ -20,6 +20,7 @@ TARGETS = {"cuda-sm80": 80, "cuda-sm90": 90, "cuda-sm90a": 90}
 GROUPS = ("gemm-f16", "gemm-bf16", "mobilenet_v2_quant")  # what is other code for cuda-sm90a than for cuda-sm90
 # (model, target): bytes that a lane of its worst kernel may store outside of registers, and why.
 SPILLS = {
+    ("conv-f32", "cuda-sm90"): (4, "an address of the first copies of a tile of 32 x 64 in a cluster, stored and loaded before the loop: ptxas stops at 80 registers, with which six blocks are at once"),
     ("tiny_random_gpt2", "cuda-sm80"): (8, "an address of the epilogue of a tile of 64 x 32, stored before the loop and loaded behind it: ptxas stops at 72 registers, with which seven blocks are at once"),
     ("tiny_random_gpt2", "cuda-sm90"): (12, "the same, and a number of the loop of that tile, loaded once in a piece; three addresses of the epilogue of an attention whose warps share keys, at 128 registers"),
 }
