@@ -94,10 +94,23 @@ class CopyJoining {
     return points;
   }
 
-  // What a point reads and computes of a part. A choice is as cheap as each of its parts.
-  static bool is_cheap(const Expr* value, size_t most_loads) {
-    if (value->op == Op::Select) return is_cheap(value->args[1], most_loads) && is_cheap(value->args[2], most_loads);
-    std::vector<const Expr*> open{value};
+  // What a value chooses from, as often as it stands there; no more than one beyond kMostParts: choices may share their parts, which then are many more than their nodes.
+  static std::vector<const Expr*> parts_of(const Expr* value) {
+    std::vector<const Expr*> parts, open{value};
+    while (!open.empty() && parts.size() <= kMostParts) {
+      const Expr* e = open.back();
+      open.pop_back();
+      if (e->op == Op::Select) open.insert(open.end(), {e->args[2], e->args[1]});
+      else parts.push_back(e);
+    }
+    return parts;
+  }
+  static bool are_cheap(const std::vector<const Expr*>& parts, size_t most_loads) {
+    return std::all_of(parts.begin(), parts.end(), [&](const Expr* part) { return is_cheap(part, most_loads); });
+  }
+  // What a point reads and computes of a part.
+  static bool is_cheap(const Expr* part, size_t most_loads) {
+    std::vector<const Expr*> open{part};
     std::unordered_set<const Expr*> seen;
     size_t loads = 0, operations = 0;  // addresses are counted by kSelectOperations
     while (!open.empty()) {
@@ -114,7 +127,6 @@ class CopyJoining {
     }
     return loads <= most_loads && operations <= kMostOperations;
   }
-  static size_t parts_in(const Expr* value) { return value->op == Op::Select ? parts_in(value->args[1]) + parts_in(value->args[2]) : 1; }
 
   // A launch takes its buffers to be apart, and no point of it reads what another one writes.
   bool are_apart(const nest::Nest& a, const nest::Nest& b) const {
@@ -193,7 +205,8 @@ class CopyJoining {
     if (a.writes.size() != 1 || b.writes.size() != 1 || a.writes[0].array != b.writes[0].array || !are_apart(a, b)) return nullptr;
     const nest::Write &first = a.writes[0], &second = b.writes[0];
     const size_t most_loads = of_constant_lengths ? kMostLoads : 1;
-    if (!is_cheap(first.value, most_loads) || !is_cheap(second.value, most_loads) || parts_in(first.value) + parts_in(second.value) > kMostParts) return nullptr;
+    const std::vector<const Expr*> of_a = parts_of(first.value), of_b = parts_of(second.value);
+    if (of_a.size() + of_b.size() > kMostParts || !are_cheap(of_a, most_loads) || !are_cheap(of_b, most_loads)) return nullptr;
     auto joined = std::make_unique<nest::Nest>(a);
     std::unordered_map<const Expr*, const Expr*> of_first, of_second;
     std::set<const ir::Dim*> of_axes;

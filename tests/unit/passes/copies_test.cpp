@@ -184,3 +184,19 @@ TEST_CASE("only pipelines of devices join copies, once arrays lie where they are
   REQUIRE(at != devices.end());
   CHECK(*(at - 1) == "in-place");
 }
+
+TEST_CASE_FIXTURE(Caches, "choices that share their parts are looked at no oftener than parts are allowed") {
+  const uint32_t one = rows("one", k(4)), two = rows("two", k(4)), y = output("y", DType::F32, {k(3), k(8), k(8)});
+  const Dim *a = dim("a", 3), *n = dim("n", 4), *b = dim("b", 8);
+  const Expr *before = load(one, {d(a), d(n), d(b)}), *value = load(two, {d(a), d(n), d(b)});
+  for (int64_t level = 0; level < 90; ++level) {  // as many paths as the 90th number of Fibonacci
+    const Expr* next = ctx.select(ctx.binary(Op::Lt, ctx.add(ctx.mul(d(b), k(level + 1)), d(n)), k(3 * level + 5)), value, before);
+    before = value, value = next;
+  }
+  nest("chosen", {a, n, b}, {{y, {d(a), d(n), d(b)}, value}});
+  copy(one, k(4), y, k(4));
+  passes::Options o;
+  o.pipeline = {"join-copies"};
+  REQUIRE(passes::run(ctx, fn, o).ok());
+  CHECK(fn.body.size() == 2);
+}
