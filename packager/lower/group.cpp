@@ -5,8 +5,8 @@
 //     block
 //       stage              a nest over the rows of the block, as its template writes it
 //
-// A block is a quantum of the launch, whatever the number of workers. How many rows it has follows from what a row keeps in
-// local arrays: enough for the register tiles of a product, few enough for the cache.
+// A block is a quantum of the launch, whatever the number of workers. How many rows it has the schedule says, or it follows from what a
+// row keeps in local arrays: enough for the register tiles of a product, few enough for the cache.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -25,30 +25,59 @@ namespace {
 
 constexpr int64_t kShortRow = 4;  // lines: shorter rows lie behind each other
 constexpr unsigned kManyRegisters = 32;  // an exponential beside four sums: with 16 of AVX2 that is slower than two passes
+constexpr int64_t kMostBlockRows = 1024;
+constexpr int64_t kMostBlocks = 8;       // local arrays of a block are at most so many times what the machine's blocks have
 
 class GroupLowering {
  public:
   GroupLowering(const Job& job, const nest::Function& f, const nest::Group& group)
       : job_(job), f_(f), g_(group), ctx_(job.ctx), k_(job), params_(f) {}
 
-  Result<std::optional<Kernels>> run() {
+  // The stages at the rows of a block, and what may be done with them. `rows` of a block: 0, as many as the rule says. False: local arrays
+  // have sizes that only the run knows, and the target has none of these.
+  Result<bool> prepare(int64_t rows) {
     for (size_t k = 0; k < g_.locals.size(); ++k) memory_.push_back(take_over(k));
-    choose_block();
-    if (!job_.target.has_sized_locals && !block_bytes_->is_const()) return std::optional<Kernels>{};
+    choose_block(rows);
+    if (!job_.target.has_sized_locals && !block_bytes_->is_const()) return false;
     bind_rows();
     place_locals();
-    Kernels kernels;
     for (const nest::Nest* nest : g_.nests) {
       MLC_ASSIGN(FlatNest flat, flatten(ctx_, f_, *nest, params_));
-      MLC_RETURN_IF_ERROR(pack_columns(job_, flat, kernels));
+      MLC_RETURN_IF_ERROR(pack_columns(job_, flat, kernels_));
       params_.list = std::move(flat.params);
       stages_.push_back(std::move(flat));
     }
     for (size_t k = 0; k < stages_.size(); ++k) at_one_block(stages_[k], k);
     if (job_.target.vector_registers >= kManyRegisters) join_folds(ctx_, stages_, params_.list.size());
-    MLC_ASSIGN(loop::Kernel kernel, kernel_of_stages());
-    kernels.push_back(std::move(kernel));
-    return std::optional<Kernels>(std::move(kernels));
+    best_.family = space_.family = schedule::Family::Group;
+    best_.blocks.rows = rows;
+    best_.vector_bytes = job_.vector_bytes();
+    for (const FlatNest& flat : stages_) {
+      ways_.push_back(schedules_of(job_, flat));
+      space_.stages.push_back(ways_.back().space);
+      best_.stages.push_back(ways_.back().ranked.front());
+    }
+    return true;
+  }
+
+  Result<Kernels> kernels(const schedule::Schedule& how) {
+    MLC_RETURN_IF_ERROR(schedule::verify(how, space_));
+    MLC_ASSIGN(loop::Kernel kernel, kernel_of_stages(how));
+    kernels_.push_back(std::move(kernel));
+    return std::move(kernels_);
+  }
+
+  // The best one with these rows.
+  const schedule::Schedule& best() const { return best_; }
+  // Of each stage.
+  const std::vector<Schedules>& ways() const { return ways_; }
+  // Rows that blocks may have as well.
+  std::vector<int64_t> other_rows() const {
+    const int64_t usual = block_->is_const() ? block_->i : job_.processor().product_rows;
+    std::vector<int64_t> rows;
+    for (const int64_t n : {usual / 2, usual * 2})
+      if (n >= 1 && n <= space_.most_rows) rows.push_back(n);
+    return rows;
   }
 
  private:
@@ -110,7 +139,7 @@ class GroupLowering {
     return num_memories_++;
   }
 
-  void choose_block() {
+  void choose_block(int64_t rows_of_block) {
     bool product = false;
     for (const nest::Nest* nest : g_.nests)
       for (const nest::Write& w : nest->writes)
@@ -127,7 +156,9 @@ class GroupLowering {
       }
     const Expr* fit = ctx_.floordiv(ctx_.integer(machine.block_bytes), ctx_.max(bytes, ctx_.integer(1)));
     if (const double again = product ? 0 : read_again(); again > 0) fit = ctx_.min(fit, ctx_.integer(static_cast<int64_t>(machine.reread_bytes / again)));
-    block_ = ctx_.max(ctx_.min(fit, most), least);
+    block_ = rows_of_block ? ctx_.integer(rows_of_block) : ctx_.max(ctx_.min(fit, most), least);
+    space_.most_rows = kMostBlockRows;
+    if (bytes->is_const()) space_.most_rows = std::min(space_.most_rows, std::max<int64_t>(1, kMostBlocks * machine.block_bytes / std::max<int64_t>(1, bytes->i)));
     // All rows in one block is all there are; heights that are constants are better code.
     const Expr* rows = extent_of(innermost());
     if (block_->is_const() && rows->is_const()) {
@@ -245,10 +276,12 @@ class GroupLowering {
     return std::any_of(g_.locals.begin(), g_.locals.end(), [&](const nest::Group::Local& l) { return l.array == array; });
   }
 
-  Result<loop::Kernel> kernel_of_stages() {
+  Result<loop::Kernel> kernel_of_stages(const schedule::Schedule& how) {
     k_.kernel.params = params_.list;
+    k_.kernel.schedule = schedule::print(how);
+    k_.kernel.hoisting = how.hoist;
     std::vector<StagePtr> made;
-    for (const FlatNest& flat : stages_) made.push_back(stage_of(job_, flat, k_));
+    for (size_t k = 0; k < ways_.size(); ++k) made.push_back(ways_[k].build(k_, how.stages[k]));
     const Expr* rows = extent_of(innermost());
     const Expr* blocks = ctx_.ceildiv(rows, block_);
     std::vector<const Expr*> outer, all;
@@ -265,7 +298,6 @@ class GroupLowering {
     for (const StagePtr& stage : made) {
       MLC_RETURN_IF_ERROR(stage->status());
       work = ctx_.binary(Op::Add, work, stage->work);
-      k_.kernel.schedule += (k_.kernel.schedule.empty() ? "" : ", ") + stage->schedule;
     }
     all = outer;
     all.push_back(blocks);
@@ -301,6 +333,10 @@ class GroupLowering {
   Skeleton k_;
   Params params_;
   std::vector<FlatNest> stages_;
+  std::vector<Schedules> ways_;        // of each stage
+  schedule::Space space_;
+  schedule::Schedule best_;
+  Kernels kernels_;                    // that prepare what the stages read
   std::vector<uint32_t> memory_;       // of each local array; several may share one
   uint32_t num_memories_ = 0;
   const Expr *block_ = nullptr, *block_bytes_ = nullptr;  // rows; all local arrays together
@@ -316,15 +352,40 @@ Result<std::optional<Kernels>> lower_group(ir::Context& ctx, const nest::Functio
                                            const schedule::Schedule* how) {
   const Job job{ctx, target, expand, kernel_name(source), how ? std::optional(how->vector_bytes) : std::nullopt};
   if (target.is_device()) return lower_device_group(job, function, group, how);
-  if (how) return Status(Code::Malformed, "schedule refused: each nest of a group has its own");
-  return GroupLowering(job, function, group).run();
+  if (how && how->family != schedule::Family::Group) return Status(Code::Malformed, "schedule refused: it is of another family");
+  GroupLowering lowering(job, function, group);
+  MLC_ASSIGN(const bool is_possible, lowering.prepare(how ? how->blocks.rows : 0));
+  if (!is_possible) return std::optional<Kernels>{};
+  MLC_ASSIGN(Kernels kernels, lowering.kernels(how ? *how : lowering.best()));
+  return std::optional<Kernels>(std::move(kernels));
 }
 
 Result<std::vector<schedule::Schedule>> group_alternatives(ir::Context& ctx, const nest::Function& function, const nest::Group& group,
                                                            const targets::Target& target) {
-  if (!target.is_device()) return std::vector<schedule::Schedule>();
   const MathExpander none;
-  return device_group_schedules(Job{ctx, target, none, "group", {}}, function, group);
+  const Job job{ctx, target, none, "group", {}};
+  if (target.is_device()) return device_group_schedules(job, function, group);
+  std::vector<schedule::Schedule> found;
+  GroupLowering lowering(job, function, group);
+  MLC_ASSIGN(const bool is_possible, lowering.prepare(0));
+  if (!is_possible) return found;
+  found.push_back(lowering.best());
+  for (const int64_t rows : lowering.other_rows()) {
+    GroupLowering other(job, function, group);
+    MLC_ASSIGN(const bool is_legal, other.prepare(rows));
+    if (is_legal) found.push_back(other.best());
+  }
+  // Then one stage by another of its schedules, the second best of each first.
+  size_t most = 0;
+  for (const Schedules& ways : lowering.ways()) most = std::max(most, ways.ranked.size());
+  for (size_t rank = 1; rank < most; ++rank)
+    for (size_t k = 0; k < lowering.ways().size() && found.size() < kMostAlternatives; ++k) {
+      const Schedules& ways = lowering.ways()[k];
+      if (rank >= ways.ranked.size() || !schedule::verify(ways.ranked[rank], ways.space).ok()) continue;
+      found.push_back(lowering.best());
+      found.back().stages[k] = ways.ranked[rank];
+    }
+  return found;
 }
 
 }  // namespace mlc::lower

@@ -42,11 +42,6 @@ Schedules schedules_of(const Job& job, const FlatNest& nest, bool tiles) {
   return maps(job, nest);
 }
 
-StagePtr stage_of(const Job& job, const FlatNest& nest, Skeleton& k) {
-  const Schedules all = schedules_of(job, nest);
-  return all.build(k, all.ranked.front());
-}
-
 namespace {
 
 // A lane has so many points of the last extent, one after the other.
@@ -121,7 +116,6 @@ struct Way {
 constexpr Way kWays[] = {{1, loop::Hoisting::All, 1},       {1, loop::Hoisting::Innermost, 3}, {2, loop::Hoisting::Innermost, 1},
                          {4, loop::Hoisting::Innermost, 1}, {0, loop::Hoisting::Innermost, 1}, {0, loop::Hoisting::None, 1}};
 constexpr unsigned kLeastVector = 8;  // bytes
-constexpr size_t kMostAlternatives = 16;
 
 unsigned vector_bytes(const targets::Target& target, const Way& way) {
   return way.vector_parts == 0 ? 1 : std::min(target.vector_bytes, std::max(kLeastVector, target.vector_bytes / way.vector_parts));

@@ -48,13 +48,15 @@ Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& 
 // For profiles: multiplications and additions of a kernel that is a product on a device, or a part of one; an extent. Null: it is none.
 const ir::Expr* product_operations(ir::Context& ctx, const loop::Kernel& kernel, const targets::Target& target);
 
-// All of a group in one kernel, behind those that prepare what it reads. Nothing: its statements are better lowered one by one, or this
-// target cannot have local arrays whose size the run decides; on a device, they are no attention. `how`: of attention on devices.
+// All of a group in one kernel, behind those that prepare what it reads, by the schedule given or the first of `group_alternatives`. Nothing:
+// its statements are better lowered one by one, or this target cannot have local arrays whose size the run decides; on a device, they are
+// no attention. Malformed where the schedule does not suit the group.
 Result<std::optional<std::vector<loop::Kernel>>> lower_group(ir::Context& ctx, const nest::Function& function, const nest::Group& group,
                                                              const std::string& source, const targets::Target& target,
                                                              const MathExpander& expand, const schedule::Schedule* how = nullptr);
 
-// Schedules of attention on devices, the first one is what `lower_group` takes. None: there is no choice.
+// As `alternatives`: other rows of a block, and for one nest at a time another schedule; on a device, of attention. None where `lower_group`
+// gives nothing.
 Result<std::vector<schedule::Schedule>> group_alternatives(ir::Context& ctx, const nest::Function& function, const nest::Group& group,
                                                            const targets::Target& target);
 

@@ -42,6 +42,7 @@ enum class Family : uint8_t {
   Lines,      // devices: lanes of a block share a row, whose folds they do together before they write it
   Fold,       // devices: a point of the grid has a block, whose lanes share a long fold; or neighbouring points have one, with a lane for each of some slices
   Attention,  // devices: a block has some queries and walks along the keys, scores stay in the memory that lanes share
+  Group,      // several nests in one kernel, block of rows by block of rows, each by a schedule of its own
 };
 
 enum class Bind : uint8_t {
@@ -87,7 +88,7 @@ struct Place {
 struct Blocks {
   int64_t steps = 0;   // products in a block, about
   int64_t bytes = 0;   // of the rows' operand that a block reads, at most
-  int64_t rows = 0;    // in a block, at least about
+  int64_t rows = 0;    // in a block, at least about; Group: of all its nests, 0: as many as a rule says
   int64_t passes = 0;  // over the columns' operand, at most, where that is larger than `bytes`
   int64_t shared = 0;  // bytes of the columns' operand from which on it is read once, whatever the passes; 0: none
   int64_t depth = 0;   // of the fold: all rows of a block go by for so much of it, while sums wait in memory; 0: for all of it
@@ -110,6 +111,7 @@ struct Schedule {
   Family family = Family::Map;
   std::vector<Loop> loops;
   std::vector<Place> places;
+  std::vector<Schedule> stages;  // Group: of its nests, in their order; none is a group
   Blocks blocks;
   Tile tile;
   std::string instruction;     // of the accumulators: "fma.f32", "dot.u8"; empty: as the expression says
@@ -182,6 +184,8 @@ struct Space {
   int64_t query_depth = 0;     // Attention of a query for each block: its elements; 0: there is no such schedule
   unsigned shared_bytes = 0;   // devices: of a block
   std::vector<std::string> instructions, places, needed_places;
+  std::vector<Space> stages;   // Group: of its nests
+  int64_t most_rows = 0;       // Group: of a block
 };
 
 // Ok if a kernel built from it computes what the statement says.

@@ -7,7 +7,7 @@
 namespace mlc::schedule {
 namespace {
 
-constexpr std::array<std::string_view, 12> kFamilies = {"product", "thin", "decoded", "window", "map", "transpose", "proc", "tile", "slices", "lines", "fold", "attention"};
+constexpr std::array<std::string_view, 13> kFamilies = {"product", "thin", "decoded", "window", "map", "transpose", "proc", "tile", "slices", "lines", "fold", "attention", "group"};
 constexpr std::array<std::string_view, 7> kBinds = {"", "cut", "rows", "lanes", "unroll", "grid", "cluster"};
 constexpr std::array<std::string_view, 3> kTails = {"mask", "narrow", "one"};
 constexpr std::array<std::string_view, 3> kHoistings = {"all", "innermost", "none"};
@@ -39,21 +39,48 @@ class Parser {
   explicit Parser(std::string_view text) : rest_(text) { next(); }
 
   Result<Schedule> run() {
-    const auto family = place_of(kFamilies, word_);
-    if (!family) return error("there is no family " + std::string(word_));
-    s_.family = static_cast<Family>(*family);
-    next();
-    if (s_.family != Family::Proc) {
-      MLC_RETURN_IF_ERROR(loops());
-    } else if (word_.starts_with("x")) {
-      MLC_ASSIGN(s_.lanes, times());
-    }
-    while (accept(";")) MLC_RETURN_IF_ERROR(clause());
+    MLC_RETURN_IF_ERROR(schedule(false));
     if (!word_.empty()) return error("nothing more is expected");
     return std::move(s_);
   }
 
  private:
+  Status schedule(bool is_stage) {
+    const auto family = place_of(kFamilies, word_);
+    if (!family) return error("there is no family " + std::string(word_));
+    s_.family = static_cast<Family>(*family);
+    if (is_stage && s_.family == Family::Group) return error("a stage is no group");
+    next();
+    if (s_.family == Family::Group) {
+      MLC_RETURN_IF_ERROR(stages());
+    } else if (s_.family != Family::Proc) {
+      MLC_RETURN_IF_ERROR(loops());
+    } else if (word_.starts_with("x")) {
+      MLC_ASSIGN(s_.lanes, times());
+    }
+    while (accept(";")) MLC_RETURN_IF_ERROR(clause());
+    return ok();
+  }
+
+  // "48 rows { product ... } { map ... }"
+  Status stages() {
+    Schedule group = std::move(s_);
+    if (at_number()) {
+      MLC_ASSIGN(group.blocks.rows, number());
+      if (!accept("rows")) return error("rows are expected");
+      if (group.blocks.rows == 0) return error("no rows have no number");
+    }
+    while (accept("{")) {
+      if (group.stages.size() == kMostLoops) return error("there are too many stages");
+      s_ = Schedule();
+      MLC_RETURN_IF_ERROR(schedule(true));
+      if (!accept("}")) return error("} is expected");
+      group.stages.push_back(std::move(s_));
+    }
+    s_ = std::move(group);
+    return ok();
+  }
+
   void next() {
     const size_t begin = std::min(rest_.find_first_not_of(" \t\n"), rest_.size());
     rest_.remove_prefix(begin);
@@ -95,7 +122,7 @@ class Parser {
 
   Status loops() {
     bool reduces = false;
-    while (!word_.empty() && word_ != ";") {
+    while (!word_.empty() && word_ != ";" && word_ != "}") {
       if (accept("||")) {
         if (reduces) return error("there is one || at most");
         reduces = true;
@@ -117,7 +144,7 @@ class Parser {
   }
 
   Status attributes(Loop& l) {
-    for (; !word_.empty() && word_ != ";" && word_ != "|" && word_ != "||";) {
+    for (; !word_.empty() && word_ != ";" && word_ != "|" && word_ != "||" && word_ != "}";) {
       if (const auto bind = place_of(kBinds, word_)) {
         if (l.bind != Bind::Serial) return error("a loop is bound once");
         next();
@@ -159,7 +186,7 @@ class Parser {
       }
       if (s_.places.size() == kMostLoops) return error("there are too many places");
       s_.places.push_back(std::move(p));
-    } else if (accept("blocks")) {
+    } else if (s_.family != Family::Group && accept("blocks")) {
       const std::pair<int64_t*, std::string_view> parts[] = {
           {&s_.blocks.steps, "steps"}, {&s_.blocks.bytes, "bytes"}, {&s_.blocks.rows, "rows"}, {&s_.blocks.passes, "passes"}};
       for (const auto& [value, unit] : parts) {
@@ -223,13 +250,15 @@ class Parser {
 std::string print(const Schedule& s) {
   std::string text(kFamilies[static_cast<size_t>(s.family)]);
   if (s.family == Family::Proc && s.lanes > 1) text += " x" + std::to_string(s.lanes);
+  if (s.family == Family::Group && s.blocks.rows) text += " " + std::to_string(s.blocks.rows) + " rows";
+  for (const Schedule& stage : s.stages) text += " { " + print(stage) + " }";
   for (size_t k = 0; k < s.loops.size(); ++k) {
     const bool first_of_fold = s.loops[k].reduces && (k == 0 || !s.loops[k - 1].reduces);
     text += first_of_fold ? " || " : k > 0 ? " | " : " ";
     text += text_of(s.loops[k]);
   }
   for (const Place& p : s.places) text += " ; place " + p.what + (p.lanes > 1 ? " x" + std::to_string(p.lanes) : "");
-  if (s.blocks != Blocks{})
+  if (s.family != Family::Group && s.blocks != Blocks{})
     text += " ; blocks " + std::to_string(s.blocks.steps) + " steps " + std::to_string(s.blocks.bytes) + " bytes " + std::to_string(s.blocks.rows) +
             " rows " + std::to_string(s.blocks.passes) + " passes" + (s.blocks.shared ? " shared " + std::to_string(s.blocks.shared) : "") +
             (s.blocks.depth ? " depth " + std::to_string(s.blocks.depth) : "") + (s.blocks.fetch ? " fetch" : "");
@@ -248,6 +277,7 @@ Result<Schedule> parse(std::string_view text) { return Parser(text).run(); }
 
 bool is_scalar(const Schedule& s) {
   if (s.family == Family::Proc) return s.lanes <= 1;
+  if (s.family == Family::Group) return std::all_of(s.stages.begin(), s.stages.end(), is_scalar);
   return std::none_of(s.loops.begin(), s.loops.end(), [](const Loop& l) { return l.bind == Bind::Lanes && l.step > 1; });
 }
 

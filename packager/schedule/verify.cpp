@@ -32,6 +32,8 @@ class Verifier {
     if (!std::has_single_bit(s_.vector_bytes) || s_.vector_bytes > kMostVectorBytes) return refused("vectors have 1 to 64 bytes, a power of two");
     const unsigned block = lanes_of_block();
     if (s_.block != block) return refused(block ? "blocks have " + std::to_string(block) + " lanes" : "a processor has no blocks");
+    if (s_.family == Family::Group) return group();
+    if (!s_.stages.empty()) return refused("only a group has stages");
     if (s_.family == Family::Proc) return s_.loops.empty() && s_.places.empty() ? ok() : refused("loops of a proc are its own");
     MLC_RETURN_IF_ERROR(order());
     for (const Space::Dim& d : space_.dims) MLC_RETURN_IF_ERROR(dim(d));
@@ -51,6 +53,21 @@ class Verifier {
     if (is_matrix(s_)) return kMatrixBlock;
     if (has_one_query(s_)) return kQueryLanes;
     return has_columns() ? static_cast<unsigned>(s_.tile.columns * s_.tile.depth) : space_.block;
+  }
+
+  // Legal if each nest is at the rows of a block, however many these are.
+  Status group() const {
+    Blocks rows = s_.blocks;
+    rows.rows = 0;
+    if (!s_.loops.empty() || !s_.places.empty() || rows != Blocks{} || s_.tile != Tile{} || !s_.instruction.empty()) return refused("loops of a group are those of its stages");
+    if (s_.blocks.rows < 0 || s_.blocks.rows > space_.most_rows) return refused("a block has 1 to " + std::to_string(space_.most_rows) + " rows");
+    if (s_.stages.size() != space_.stages.size()) return refused("it has " + std::to_string(space_.stages.size()) + " stages");
+    for (size_t k = 0; k < s_.stages.size(); ++k) {
+      const Schedule& stage = s_.stages[k];
+      if (stage.vector_bytes != s_.vector_bytes || stage.hoist != s_.hoist) return refused("stages of a group share the width of vectors, and what is carried out of loops");
+      MLC_RETURN_IF_ERROR(verify(stage, space_.stages[k]));
+    }
+    return ok();
   }
 
   // What is cut or spread over a grid, then other map dims, then the fold.

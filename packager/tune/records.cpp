@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::string_view kFirstLine = "mlpack tuning 1";
 constexpr size_t kNameDigits = 64;
-constexpr size_t kMostText = 4096;  // of a line
 
 std::string one_line(std::string_view text) {
   std::string out;
@@ -98,7 +97,7 @@ Result<Records> Records::parse(std::string_view text) {
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     const auto wrong = [&](const std::string& what) { return Status(Code::Malformed, "records of mlpack tune, line " + std::to_string(number) + ": " + what); };
-    if (line.size() > kMostText) return wrong("longer than " + std::to_string(kMostText) + " bytes");
+    if (line.size() > Records::kMostText) return wrong("longer than " + std::to_string(Records::kMostText) + " bytes");
     if (number == 1) {
       if (line != kFirstLine) return wrong("'" + std::string(kFirstLine) + "' expected");
     } else if (line.starts_with("setup ")) {

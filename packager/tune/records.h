@@ -42,6 +42,8 @@ class Records {
  public:
   static constexpr size_t kMostRecords = 1 << 20;
   static constexpr size_t kMostTimings = 64;  // of a record
+  static constexpr size_t kMostText = 4096;   // of a line
+  static constexpr size_t kMostSchedule = kMostText - 96;  // of its text: three numbers stand before it
 
   // Malformed, with the line, if it is anything but what `print` gives.
   static Result<Records> parse(std::string_view text);

@@ -102,6 +102,29 @@ def what_does_not_suit_is_not_followed(t):
     assert [v["tuned"] for v in variants if v["name"] == "x86-64-v2"] == [2], variants
 
 
+def a_group_is_tuned_as_a_whole(t):
+    """Scores, their softmax, and values: nests in one kernel, which have one schedule and one record."""
+    nodes = [node("MatMul", ["x", "k"], ["s"], "s"), node("Softmax", ["s"], ["p"], "p"), node("MatMul", ["p", "v"], ["y"], "y")]
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", [1500, 32])], [port("y", "f32", [1500, 32])],
+                                         [tensor("k", "f32", [32, 512], floats(32 * 512)), tensor("v", "f32", [512, 32], floats(512 * 32))]))
+    tune(t, "m.onnx", "-o", "m.tuning")
+    text = (t.dir / "m.tuning").read_text()
+    groups = [block for block in text.split("\nnest ")[1:] if " group {" in block.splitlines()[1]]
+    assert len(groups) == 1, text
+    tried = [line.split(" ", 4)[4] for line in groups[0].splitlines() if line.startswith("time ")]
+    assert any(re.match(r"group \d+ rows {", schedule) for schedule in tried) and len(tried) == len(set(tried)) >= 3, tried
+    plain = build(t, "plain.mlc")
+    for favour in range(1, len(tried)):
+        (t.dir / "other.tuning").write_text(with_times(text, favour))
+        tuned = build(t, "tuned.mlc", "--tuned", "other.tuning", "-f")
+        assert tried[favour] in schedules(t, "--tuned", "other.tuning"), tried[favour]
+        assert tuned["root"] != plain["root"] and next(v for v in tuned["variants"] if v["name"] == "x86-64-v2")["tuned"] >= 1, tuned
+        t.run("mlrun", "selftest", "tuned.mlc", "--variant", "x86-64-v2")  # the golden vector was made without
+    # Another number of stages does not suit.
+    (t.dir / "less.tuning").write_text(with_times(text, 1).replace(tried[1], "group { map d:1 ; vectors 16 } ; vectors 16"))
+    assert tried[0] in schedules(t, "--tuned", "less.tuning")
+
+
 def errors_say_what_to_do(t):
     net(t)
     assert "help: --at N=1, or" in t.run("mlpack", "tune", "m.onnx", "-o", "m.tuning", "--target", "x86-64-v2", code=2).stderr
@@ -116,4 +139,4 @@ def errors_say_what_to_do(t):
 
 
 if __name__ == "__main__":
-    main([records_are_written_and_added_to, a_build_follows_them, what_does_not_suit_is_not_followed, errors_say_what_to_do])
+    main([records_are_written_and_added_to, a_build_follows_them, what_does_not_suit_is_not_followed, a_group_is_tuned_as_a_whole, errors_say_what_to_do])

@@ -158,6 +158,7 @@ class Tuner {
   // Times of both; of the other only where its schedule is another one.
   void keep(const std::map<std::string, Took>& own, const std::map<std::string, Took>& others) {
     for (const auto& [nest, mine] : own) {
+      if (mine.schedule.size() > tune::Records::kMostSchedule) continue;
       Own& known = own_[nest];
       known.took.source = mine.source, known.took.schedule = mine.schedule;
       known.took.samples += mine.samples;
@@ -165,7 +166,7 @@ class Tuner {
       known.medians.push_back(mine.median);
       ++known.rounds;
       const auto found = others.find(nest);
-      if (found == others.end() || found->second.schedule == mine.schedule) continue;
+      if (found == others.end() || found->second.schedule == mine.schedule || found->second.schedule.size() > tune::Records::kMostSchedule) continue;
       known.ratios.push_back({found->second.schedule, ratio(found->second.least, mine.least), ratio(found->second.median, mine.median), found->second.samples});
     }
   }

@@ -229,6 +229,13 @@ class VariantCompiler {
     return launches;
   }
 
+  static std::string text_of(const nest::LoweringKey& key, const nest::Group& group) {
+    std::string text = "group:" + key.text;
+    for (const nest::Group::Local& local : group.locals)
+      text += ":" + std::to_string(std::find(key.arrays.begin(), key.arrays.end(), local.array) - key.arrays.begin());
+    return text;
+  }
+
   // False: its statements are lowered one by one.
   Result<bool> add_group(const nest::Function& function, const nest::Lifetimes& lifetimes, size_t first, size_t count, Lowered& all,
                          LoweredNests& known, plan::FunctionPlan& plan) {
@@ -236,15 +243,14 @@ class VariantCompiler {
     const auto group = apart_.contains(place.statement) ? std::nullopt : nest::group_of(function, lifetimes, first, count);
     if (!group) return false;
     nest::LoweringKey key = nest::lowering_key(function, group->nests);
-    std::string text = "group:" + key.text;
-    for (const nest::Group::Local& local : group->locals)
-      text += ":" + std::to_string(std::find(key.arrays.begin(), key.arrays.end(), local.array) - key.arrays.begin());
-    auto [found, is_new] = known.try_emplace(std::move(text));
+    const bool is_own = not_chosen_.contains(place.statement);
+    auto [found, is_new] = known.try_emplace((is_own ? "own " : "") + text_of(key, *group));
+    if (options_.choose) group_names_[place.statement] = tune::nest_name(text_of(nest::lasting_key(function, group->nests), *group));
     std::vector<plan::Launch> launches;
     if (!is_new) {
       launches = repeated(found->second, key.arrays, place, all);
     } else {
-      auto lowered = lower::lower_group(ctx_, function, *group, place.statement->source, target_, expand_);
+      auto lowered = is_own ? lower::lower_group(ctx_, function, *group, place.statement->source, target_, expand_) : lowered_as_chosen(place, *group);
       if (!lowered.ok()) {
         known.erase(found);
         return std::move(lowered).status().note(place.statement->source + " for " + target_.name);
@@ -291,9 +297,22 @@ class VariantCompiler {
     return std::optional(std::move(kernels).value());
   }
 
-  static std::string nest_of(const Place& place) {
-    if (place.is_group || !place.statement->nest) return "";
-    return tune::nest_name(nest::lasting_key(*place.function, *place.statement->nest));
+  // The compiler's own where no schedule was chosen, or what does not suit.
+  Result<std::optional<std::vector<loop::Kernel>>> lowered_as_chosen(const Place& place, const nest::Group& group) {
+    const auto by = [&](const schedule::Schedule* how) { return lower::lower_group(ctx_, *place.function, group, place.statement->source, target_, expand_, how); };
+    if (!options_.choose) return by(nullptr);
+    MLC_ASSIGN(const std::vector<schedule::Schedule> all, lower::group_alternatives(ctx_, *place.function, group, target_));
+    const std::optional<schedule::Schedule> how = all.empty() ? std::nullopt : options_.choose(target_, nest_of(place), all);
+    if (!how) return by(nullptr);
+    auto kernels = by(&*how);
+    return !kernels.ok() && kernels.status().code == Code::Malformed ? by(nullptr) : std::move(kernels);
+  }
+
+  std::string nest_of(const Place& place) const {
+    if (place.is_group) return group_names_.at(place.statement);
+    if (!place.statement->nest) return "";
+    const nest::Nest* const nest = place.statement->nest.get();
+    return tune::nest_name(nest::lasting_key(*place.function, {&nest, 1}).text);
   }
 
   // Whether a segment or a program gets code.
@@ -475,9 +494,10 @@ class VariantCompiler {
 
   // Takes the next candidate whose frames are small enough, for all statements that have a kernel, compiling one alone.
   Status choose_another(const std::vector<Place>& users, const std::string& kernel, uint64_t bytes) {
+    // A group by a schedule that was chosen is one by the compiler's own first.
     bool was_group = false;
     for (const Place& user : users)
-      if (user.is_group) was_group = apart_.insert(user.statement).second;
+      if (user.is_group) was_group |= options_.choose && not_chosen_.insert(user.statement).second ? true : apart_.insert(user.statement).second;
     if (was_group) return ok();
     const Place& place = users.front();
     MLC_ASSIGN(const std::vector<schedule::Schedule> all, lower::candidates(ctx_, *place.function, *place.statement, target_));
@@ -508,6 +528,8 @@ class VariantCompiler {
   lower::MathExpander expand_;
   std::unordered_map<const nest::Statement*, size_t> choice_;  // of those that need another candidate than the first
   std::unordered_set<const nest::Statement*> apart_;           // of groups whose statements are lowered one by one
+  std::unordered_set<const nest::Statement*> not_chosen_;      // of groups that are lowered by the compiler's own schedule, whatever was chosen
+  std::unordered_map<const nest::Statement*, std::string> group_names_;  // of groups, in records of tuning
   std::vector<RefusedStatement>* refused_ = nullptr;           // where all are asked for
   std::set<std::string> wanted_;                               // functions of VariantOptions::programs
 };

@@ -142,6 +142,8 @@ struct Crossed {
 std::optional<Crossed> crossed(ir::Context& ctx, const FlatNest& nest, double least);
 
 // The schedules of one family for a nest. The nest must outlive it and its stages.
+constexpr size_t kMostAlternatives = 16;  // of a statement, that tuning tries
+
 struct Schedules {
   schedule::Space space;                     // what is legal
   std::vector<schedule::Schedule> ranked;    // what is good, best first; never empty
@@ -163,8 +165,6 @@ std::optional<Schedules> device_folds(const Job& job, const FlatNest& nest);
 Schedules maps(const Job& job, const FlatNest& nest);
 // Those of the first family that takes it.
 Schedules schedules_of(const Job& job, const FlatNest& nest, bool tiles = true);
-// By the best of them.
-StagePtr stage_of(const Job& job, const FlatNest& nest, Skeleton& k);
 // The kernel that does nothing else, by a schedule of these; fails where they do not allow it.
 Result<loop::Kernel> kernel_by(const Job& job, const FlatNest& nest, const Schedules& all, const schedule::Schedule& how);
 // The same by the best schedule, point by point unless `tiles`.

@@ -132,10 +132,9 @@ LoweringKey lowering_key(const Function& function, std::span<const Nest* const> 
   return lowering_key_by(names, function, nests);
 }
 
-std::string lasting_key(const Function& function, const Nest& nest) {
+LoweringKey lasting_key(const Function& function, std::span<const Nest* const> nests) {
   OfAllContexts names;
-  const Nest* const one = &nest;
-  return lowering_key_by(names, function, {&one, 1}).text;
+  return lowering_key_by(names, function, nests);
 }
 
 }  // namespace mlc::nest

@@ -24,7 +24,7 @@ struct LoweringKey {
 };
 LoweringKey lowering_key(const Function& function, std::span<const Nest* const> nests);
 
-// The text of one nest's key in which nothing belongs to a Context: equal nests of other builds, and of other models, share it.
-std::string lasting_key(const Function& function, const Nest& nest);
+// The same with nothing in its text that belongs to a Context: equal nests of other builds, and of other models, share it.
+LoweringKey lasting_key(const Function& function, std::span<const Nest* const> nests);
 
 }  // namespace mlc::nest

@@ -107,6 +107,15 @@ inline void change_blocks(std::mt19937& rng, schedule::Schedule& s) {
 
 // A few random changes.
 inline schedule::Schedule changed(std::mt19937& rng, schedule::Schedule s) {
+  if (s.family == schedule::Family::Group) {
+    if (rng() % 2) s.blocks.rows = one_of<int64_t>(rng, {0, 1, 2, 3, 7, 16, 48, 100, 2000});
+    for (unsigned k = rng() % 3; k-- > 0;) {
+      schedule::Schedule& stage = s.stages[rng() % s.stages.size()];
+      stage = changed(rng, stage);
+    }
+    if (rng() % 20 == 0 && s.stages.size() > 1) s.stages.pop_back();
+    return s;
+  }
   const bool device = s.block != 0;
   if (device && rng() % 2) change_tile_wholly(rng, s);
   for (unsigned k = device ? rng() % 3 : 1 + rng() % 4; k-- > 0;) {

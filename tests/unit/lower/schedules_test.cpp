@@ -65,3 +65,17 @@ TEST_CASE("legal schedules of channels that are put side by side are right to th
     m.map({r, k, p}, y, {m.at(r), m.at(p), m.at(k)}, m.ctx.binary(ir::Op::Max, m.load(x, {m.at(r), m.at(k), m.at(p)}), m.ctx.number(0.25, DType::F32)));
   });
 }
+
+TEST_CASE("legal schedules of groups: rows of a block, and those of its nests") {
+  check_processor(18, false, [](NestMaker& m, std::mt19937& rng, const test::Extents& extent) {
+    const int64_t heads = test::one_of<int64_t>(rng, {2, 4});
+    m.attention(heads, heads / 2, extent(test::one_of<int64_t>(rng, {0, 1, 13, 50})), m.n(test::one_of<int64_t>(rng, {1, 17, 33})), test::one_of<int64_t>(rng, {8, 24}));
+  });
+}
+
+TEST_CASE("legal schedules of groups whose rows keep what only the run knows") {
+  const auto counts = test::check_many(19, false, {"x86-64-v2", "x86-64-v4", "armv8-a"}, [](NestMaker& m, std::mt19937& rng, const test::Extents& extent) {
+    m.attention(2, 1, extent(test::one_of<int64_t>(rng, {1, 13, 50})), extent(test::one_of<int64_t>(rng, {1, 17, 33})), test::one_of<int64_t>(rng, {8, 24}));
+  });
+  CHECK(counts.altered > 12);
+}

@@ -88,7 +88,8 @@ TEST_CASE("a lasting key is the same in every context, and names no symbol") {
     const Dim *i = keys.dim("i", rows), *j = keys.dim("j", length);
     const Expr* value = keys.ctx.binary(Op::Mul, keys.load(x, {keys.d(i), keys.d(j)}), keys.r(by));
     keys.nest("s", {i}, {{y, {keys.d(i)}, keys.ctx.fold({keys.ctx.builtin(join), {j}, nullptr}, {value})}});
-    return lasting_key(keys.fn, *keys.fn.body.back().nest);
+    const Nest* const nest = keys.fn.body.back().nest.get();
+    return lasting_key(keys.fn, {&nest, 1}).text;
   };
   const std::string first = key("N", 8, 2, Join::Sum, 0);
   CHECK(key("N", 8, 2, Join::Sum, 5) == first);

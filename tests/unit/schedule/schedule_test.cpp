@@ -12,6 +12,8 @@ namespace {
 
 const char* kTexts[] = {
     "map ; vectors 16",
+    "group { map n:1 cut | w:8 lanes x1 narrow ; vectors 32 } { map n:1 ; vectors 32 } ; vectors 32",
+    "group 48 rows { product m:7 cut | n:32 cut | n:16 lanes x2 | m:7 rows even || k:1 unroll 2 chains 8 ; blocks 5 steps 6 bytes 7 rows 8 passes ; instr fma.f32 ; vectors 64 } ; vectors 64 ; hoist none",
     "map n:1 cut | w:16 cut | n:1 | w:8 lanes x1 narrow ; vectors 32 ; hoist none",
     "map i:1 grid | j:1 grid | k:1 ; block 128 ; vectors 1",
     "proc ; block 64 ; vectors 1",
@@ -74,7 +76,8 @@ TEST_CASE("a schedule is its text") {
 TEST_CASE("what is no schedule is refused with a message") {
   for (const char* text : {"", "map n", "map :1", "map n:", "map n:1x", "map n:1 lane x2", "map n:1 lanes", "map n:1 lanes 2", "map n:1 | ", "map n:1 n:1",
                            "map n:1 || k:1 || l:1", "map n:99999999999999999999", "map ; vectors", "map ; vectors 16 16", "map ; hoist far", "map ; what 1",
-                           "map ; blocks 1 steps 2 bytes", "map ; place", "map ; instr", "proc y2", "proc x", "map n:1 unroll 0", "folk n:1", "map n:1 grid 2", "map ; block", "map ; block 99999999", "map n:1 chains 70000", "tile n:1 ; tile 4", "attention n:1 ; tile 4 x 4 depth 1 copies 1 warp", "attention n:1 ; tile 4 x 4 depth 1 copies 1 warp 0", "tile n:1 ; tile 4 x", "tile n:1 ; tile 4 x 4 depth 1 copies 99999999", "tile n:1 ; tile 4 x 9999999999999 depth 1 copies 1"}) {
+                           "map ; blocks 1 steps 2 bytes", "map ; place", "map ; instr", "proc y2", "proc x", "map n:1 unroll 0", "folk n:1", "map n:1 grid 2", "map ; block", "map ; block 99999999", "map n:1 chains 70000", "tile n:1 ; tile 4", "attention n:1 ; tile 4 x 4 depth 1 copies 1 warp", "attention n:1 ; tile 4 x 4 depth 1 copies 1 warp 0", "tile n:1 ; tile 4 x", "tile n:1 ; tile 4 x 4 depth 1 copies 99999999", "group 4 { map n:1 ; vectors 16 }", "group 0 rows { map n:1 ; vectors 16 }",
+                           "group { map n:1 ; vectors 16", "group { group { map n:1 ; vectors 16 } }", "group map n:1", "group { }", "group { map n:1 ; vectors 16 } } ; vectors 16", "map n:1 } ; vectors 16", "group ; blocks 1 steps 2 bytes 3 rows 4 passes", "tile n:1 ; tile 4 x 9999999999999 depth 1 copies 1"}) {
     const auto s = parse(text);
     CHECK_MESSAGE(!s.ok(), text);
     if (!s.ok()) CHECK(s.status().message.starts_with("schedule: "));
@@ -134,6 +137,28 @@ TEST_CASE("the verifier refuses what would compute something else") {
   refused(cuts + "m:16 lanes x2 | p:1 | q:7 rows even || u:1 | v:1 | c:1 ; instr fma.f32 ; vectors 48", "a power of two");
   refused(cuts + "m:16 lanes x2 | p:1 | q:7 rows even || u:1 | v:1 | c:1 ; place maxima ; instr fma.f32 ; vectors 64", "no place for maxima");
   refused(cuts + "m:16 lanes x2 | p:1 | q:7 rows even || u:1 | v:1 | c:1 ; blocks 0 steps 1 bytes 1 rows 1 passes ; instr fma.f32 ; vectors 64", "a block has");
+}
+
+TEST_CASE("a group is as legal as its stages, in blocks of so many rows") {
+  Space space;
+  space.family = Family::Group;
+  space.most_rows = 48;
+  Space map;
+  map.dims = {{.name = "n", .cut = true}};
+  space.stages = {map, map};
+  const std::string stage = "{ map n:1 ; vectors 16 } ";
+  CHECK(answer("group " + stage + stage + "; vectors 16", space).empty());
+  CHECK(answer("group 48 rows " + stage + stage + "; vectors 16", space).empty());
+  const auto refused = [&](const std::string& text, const char* why) { CHECK_MESSAGE(answer(text, space).find(why) != std::string::npos, text, ": ", answer(text, space)); };
+  refused("group 49 rows " + stage + stage + "; vectors 16", "1 to 48 rows");
+  refused("group " + stage + "; vectors 16", "2 stages");
+  refused("group " + stage + stage + "; vectors 32", "share the width");
+  refused("group " + stage + "{ map n:1 ; vectors 16 ; hoist none } ; vectors 16", "share the width");
+  refused("group " + stage + "{ map n:2 ; vectors 16 } ; vectors 16", "some points are not walked");
+  refused("group " + stage + stage + "; place sums ; vectors 16", "those of its stages");
+  Schedule plain = *parse("map n:1 ; vectors 16");
+  plain.stages.push_back(plain);
+  CHECK(verify(plain, map).message.find("only a group") != std::string::npos);
 }
 
 TEST_CASE("dims whose order has a meaning keep it") {
