@@ -43,10 +43,10 @@ std::vector<Shape> legal_with_more(const Job& job, DType acc, unsigned more) {
 }
 
 // Columns of a tile that do not stay in L1 are read again from L2 for every row tile, which bounds short tiles.
-double cycles(const targets::ProcessorRow& machine, unsigned rows, double vectors, unsigned more, double far_bytes, bool rows_known) {
+double cycles(const targets::ProcessorRow& machine, unsigned rows, double vectors, unsigned more, double far_bytes) {
   const double fma = rows * (vectors + more) / machine.fmas_per_cycle, loads = (rows + std::ceil(vectors)) / machine.loads_per_cycle;
   const double latency = machine.fma_latency_cycles / chains_for(rows, static_cast<unsigned>(std::ceil(vectors)), machine.sums_in_flight());
-  return std::max({fma, loads, latency, vectors * far_bytes / machine.far_bytes_per_cycle}) + (rows_known ? machine.tile_step_cycles : machine.free_tile_step_cycles);
+  return std::max({fma, loads, latency, vectors * far_bytes / machine.far_bytes_per_cycle}) + machine.tile_step_cycles;
 }
 
 }  // namespace
@@ -98,8 +98,8 @@ std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, b
     const double far_bytes = s.vectors * lanes * column_bytes > machine.tile_bytes ? job.vector_bytes() : 0;
     auto column_cost = [&](unsigned h) {
       if (h == 0) return 0.0;
-      const double of_half = half ? cycles(machine, h, 0.5, more, far_bytes, rows_known) : 0.0;
-      return groups * cycles(machine, h, s.vectors, more, far_bytes, rows_known) + (rest > 0 ? cycles(machine, h, rest, more, far_bytes, rows_known) : 0.0) + of_half;
+      const double of_half = half ? cycles(machine, h, 0.5, more, far_bytes) : 0.0;
+      return groups * cycles(machine, h, s.vectors, more, far_bytes) + (rest > 0 ? cycles(machine, h, rest, more, far_bytes) : 0.0) + of_half;
     };
     return extra * column_cost(static_cast<unsigned>(base) + 1) + (tiles - extra) * column_cost(static_cast<unsigned>(base));
   };
