@@ -20,6 +20,7 @@ constexpr int64_t kBytesOfCell = 4;
 // keys, and where a weight is several numbers; a sum that fades, and one of f32 whose products begin at zero.
 constexpr double kTurnSlots = 90, kCopySlots = 6, kLoadSlots = 16, kHalvesSlots = 8, kScoreSlots = 8, kEndOfKeysSlots = 3, kTermSlots = 4, kSumSlots = 1;
 // A block beside its turns; a sum on its way to memory, a point behind it, and what other shares and blocks have of it.
+constexpr double kKeptRegisters = 200, kSpilledTimes = 1.2;  // of f32: where more are expected the assembler spills some, and what that takes
 constexpr double kBlockSlots = 500, kStoreSlots = 2, kEndSlots = 14, kShareSlots = 4;
 
 // Operations of a score behind its product, and whether it is more: a mask, a bias. These are loaded in each turn.
@@ -62,7 +63,10 @@ double attention_mma_registers(const Attention& a, const schedule::Schedule& how
   // Queries, sums and scores, where it brings what to, and what is under way of keys, values and weights: as ptxas has it for sm_90 (2026-11-29).
   const auto cells = static_cast<double>(t.warp / kMmaRows * ((t.depth / values + elements) / 2 + t.columns / schedule::key_shares(how) / 2));
   const double brought = static_cast<double>(t.columns * (kRowChunks + elements / (kCellsOfChunk * values))) / how.block;
-  return (factors == DType::F32 ? 2 * cells + 1.5 * brought : 1.4 * cells + brought) + (factors == DType::BF16 && a.rounding != factors ? 20 : 0);
+  // Chunks that are rounded on their way are registers while the turn before is multiplied.
+  const bool holds = factors == DType::F32 && a.rounding == factors && attention_mma_memory(a, how).turns == 2;
+  const double held = holds ? static_cast<double>(t.columns * (t.depth + elements)) / how.block : 0;
+  return (factors == DType::F32 ? 2 * cells + 1.5 * brought : 1.4 * cells + brought) + held + (factors == DType::BF16 && a.rounding != factors ? 20 : 0);
 }
 
 double cycles_of_attention(const Job& job, const Attention& a, const AttentionSize& size, const schedule::Schedule& how) {
@@ -102,7 +106,8 @@ double cycles_of_attention(const Job& job, const Attention& a, const AttentionSi
   const double resident = std::max(1.0, std::floor(std::min({machine.warps / warps, machine.register_bytes / (kBytesOfCell * registers * lanes),
                                                              machine.shared_bytes / (static_cast<double>(memory.turns) * bytes + static_cast<double>(memory.rows * kBytesOfCell) + 1024)})));
   const double blocks = std::max(1.0, size.batch * std::ceil(size.queries / rows) * parts);
-  return std::hypot(cycles_of_blocks(machine, block, warps, blocks, resident), blocks * turns * bytes / machine.cache_bytes_per_cycle);
+  const double spilled = is_f32 && registers > kKeptRegisters ? kSpilledTimes : 1;
+  return spilled * std::hypot(cycles_of_blocks(machine, block, warps, blocks, resident), blocks * turns * bytes / machine.cache_bytes_per_cycle);
 }
 
 }  // namespace mlc::lower
