@@ -34,7 +34,7 @@ constexpr int64_t kMostValues = 256;          // elements of a value
 constexpr double kLeastQueries = 8, kLeastKeys = 8;
 constexpr double kBlocksForParts = 4;         // of a multiprocessor, of blocks of one query that share their keys
 constexpr int64_t kMostClustered = 1 << 16;    // queries, batches and heads of tiles that share their keys: their blocks are one row of a grid (65,535)
-constexpr double kMostLeftInCluster = 0.85;   // of the time, or blocks that have to run at once are not worth it
+constexpr double kMostLeftInCluster = 0.9;   // of the time, or blocks that have to run at once are not worth it
 constexpr double kAsGood = 1.03;              // of the least time: fewer blocks that take so much longer read queries less often
 constexpr double kMostFewQueries = 16;        // in blocks of their own: more fill half of the smallest tile of warps
 constexpr int64_t kMostSums = 64;             // of a lane, for a good schedule
