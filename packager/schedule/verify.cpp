@@ -289,7 +289,8 @@ class Verifier {
     const int64_t cells = (t.depth / values + elements) / 2, scores = t.columns / shares / 2;
     if (t.warp == 16 ? cells > kMostCellsOfWarp : 2 * (cells + scores) > kMostCellsOfTwo) return refused("a lane has too many sums");
     const int64_t turn = t.columns * (t.depth + elements + (values == 1 ? 4 : 8)) / values, results = shares * t.rows * (kMmaValueWidth + (values == 1 ? 4 : 8));
-    if ((std::max(turn, results) + (shares == 1 ? 1 : 2 * shares) * t.rows) * 4 > kMmaShared) return refused("the tile is larger than the memory of a block");
+    const bool in_cluster = std::any_of(space_.dims.begin(), space_.dims.end(), [](const Space::Dim& d) { return d.cluster; });
+    if ((std::max(turn, results) + ((shares == 1 ? 1 : 2 * shares) + in_cluster) * t.rows) * 4 > kMmaShared) return refused("the tile is larger than the memory of a block");
     return s_.places.empty() ? ok() : refused("sums of such a tile go through memory anyhow");
   }
   // All lanes of a key belong to one warp, and a turn's keys and values are in registers at once.

@@ -53,23 +53,24 @@ std::vector<nest::Tensor> inputs_of(const nest::Function& f, const test::Symbols
 
 // By the best schedule, which has the instruction, or by `how`: what the nests say, and the same bytes on the executor.
 void check(ir::Context& ctx, const nest::Function& f, const char* instruction, const test::Symbols& symbols = {}, int64_t first = 0, bool some = false,
-           const schedule::Schedule* how = nullptr, double tolerance = 2e-5) {
+           const schedule::Schedule* how = nullptr, double tolerance = 2e-5, const char* target = "cuda-sm80") {
   const auto inputs = inputs_of(f, symbols, first, some);
   nest::InterpretOptions options;
   options.threads = 1;
   options.symbols = symbols;
   const auto want = nest::interpret(f, inputs, options);
   REQUIRE_MESSAGE(want.ok(), (want.ok() ? "" : want.status().text()));
-  const test::Lowered got = test::run_lowered(ctx, f, inputs, device("cuda-sm80"), symbols, math, 1, how);
+  const test::Lowered got = test::run_lowered(ctx, f, inputs, device(target), symbols, math, 1, how);
   REQUIRE((got.schedules.size() == 1 || got.schedules.front().find("; tile 1 x ") != std::string::npos));  // of few queries that only the run knows
   CAPTURE(got.schedules.back());
   CHECK(got.schedules.back().starts_with("attention "));
+  CHECK((got.schedules.back().find("cluster") != std::string::npos) == (targets::find_target(target)->most_cluster_blocks > 1));
   CHECK(got.schedules.back().find(std::string("instr mma.") + instruction) != std::string::npos);
   CHECK(got.fault == 0);
   const test::Difference d = test::difference(want->back(), got.outputs.back());
   CHECK(d.error <= tolerance * std::max(d.largest, 1.0));
   testing::lanes::Counts counts;
-  const test::Lowered same = test::run_lowered(ctx, f, inputs, device("cuda-sm80"), symbols, math, 1, how, test::on_executor(device("cuda-sm80"), counts));
+  const test::Lowered same = test::run_lowered(ctx, f, inputs, device(target), symbols, math, 1, how, test::on_executor(device(target), counts));
   CHECK(same.fault == 0);
   for (int64_t e = 0; e < got.outputs.back().elements(); ++e) {  // bits of what is no number are any
     const auto number = [&](const test::Lowered& l) { return ir::load_element(DType::F32, l.outputs.back().bytes.data(), static_cast<uint64_t>(e)).f; };
@@ -169,6 +170,26 @@ TEST_CASE("warps that share the keys of a turn join what each has: ends, masks, 
         for (const auto& [queries, keys] : {std::pair{37, 100}, {16, 16}, {3, 0}}) check(ctx, m.f, name_of_factors(t), {{L, queries}, {U, keys}}, 0, made.safe, &how);
         check(ctx, m.f, name_of_factors(t), {{L, 20}, {U, 90}}, 50, made.safe, &how);  // the first shares see nothing
       }
+}
+
+TEST_CASE("blocks of a cluster share the keys of a tile of queries, where blocks are few") {
+  const auto sm90 = [](ir::Context& ctx, const nest::Function& f, DType t, int64_t first, bool some) { check(ctx, f, name_of_factors(t), {}, first, some, nullptr, 2e-5, "cuda-sm90"); };
+  for (const DType t : kTypes)
+    for (const int form : {0, 1, 2, 3}) {
+      CAPTURE(form);
+      const AttentionForm made{.causal = form == 1, .window = form == 2, .masked = form != 1, .safe = form != 3, .heads = 1, .depth = 20, .values = form == 0 ? 100 : 40, .type = t, .value_type = t};
+      ir::Context ctx;
+      NestMaker m(ctx);
+      test::attention(m, made, m.n(37), m.n(form == 0 ? 256 : 211));
+      sm90(ctx, m.f, t, 0, made.safe);
+      if (form != 1) sm90(ctx, m.f, t, 150, made.safe);  // the first blocks see nothing
+    }
+  for (const DType t : {DType::F32, DType::F16}) {  // turns without a condition, all of them whole
+    ir::Context ctx;
+    NestMaker m(ctx);
+    test::attention(m, {.heads = 2, .depth = 64, .values = 64, .type = t, .value_type = t}, m.n(48), m.n(256));
+    sm90(ctx, m.f, t, 0, false);
+  }
 }
 
 TEST_CASE("a query whose keys are all of one share has what they say, and one that is no number has no other") {

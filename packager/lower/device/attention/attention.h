@@ -37,11 +37,13 @@ Result<std::optional<Attention>> attention_of(ir::Context& ctx, const nest::Func
 // Of queries that only the run knows: so many are a case of their own, with a kernel that no other number is for (`nest.product`). 0: one kernel is for all.
 int64_t few_queries(const Job& job, const Attention& attention);
 
-// Of blocks of one query, which leave most of a device idle: so many blocks of a cluster share the keys of a query, in runs of so many keys or more, and of so
+// Of blocks that leave most of a device idle: so many blocks of a cluster share the keys of a query, or of a tile of queries, in runs of so many keys or more, and of so
 // many queries, batches and heads or fewer. 0: none do.
 struct KeyParts {
   int64_t blocks = 0, least_keys = 0, most_queries = 0;
 };
+// The attention whose keys so many blocks of a cluster share.
+Attention attention_in_cluster(ir::Context& ctx, Attention attention, int64_t blocks);
 KeyParts key_parts(const Job& job, const Attention& attention);
 
 // Its schedules on a device; nothing, if there is too little to share. `attention` must outlive them.

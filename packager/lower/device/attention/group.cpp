@@ -26,7 +26,7 @@ struct Case {
   std::string suffix;  // of the kernel's name
 };
 
-// Blocks of one query, and where keys are many and blocks are few clusters of them.
+// Where keys are many and blocks are few, clusters of blocks.
 void add_parts(const Job& job, Attention a, const std::string& suffix, std::vector<Case>& cases) {
   ir::Context& ctx = job.ctx;
   const KeyParts parts = key_parts(job, a);
@@ -35,11 +35,8 @@ void add_parts(const Job& job, Attention a, const std::string& suffix, std::vect
   for (const ir::Dim* d : a.product.batch) queries = ctx.mul(queries, d->extent);
   const Expr* is_case = ctx.logical_and(ctx.binary(Op::Lt, ctx.integer(parts.least_keys - 1), a.key->extent), ctx.binary(Op::Lt, queries, ctx.integer(parts.most_queries + 1)));
   if (!is_case->is_int(0)) {
-    Case one{attention_of_case(ctx, a, a.nest.product, is_case), suffix + ".parts" + std::to_string(parts.blocks)};
-    const ir::Dim* part = ctx.declare_dim("part", ctx.integer(parts.blocks));
-    one.attention.nest.dims.push_back(part);
-    one.attention.nest.cluster = one.attention.product.cluster = part;
-    cases.push_back(std::move(one));
+    Attention shared = attention_in_cluster(ctx, attention_of_case(ctx, a, a.nest.product, is_case), parts.blocks);
+    cases.push_back({std::move(shared), suffix + ".parts" + std::to_string(parts.blocks)});
   }
   if (!is_case->is_int(1)) cases.push_back({attention_of_case(ctx, a, a.nest.product, ctx.logical_not(is_case)), suffix});
 }
@@ -60,6 +57,13 @@ std::vector<Case> cases_of(const Job& job, Attention a) {
 }
 
 }  // namespace
+
+Attention attention_in_cluster(ir::Context& ctx, Attention a, int64_t blocks) {
+  const ir::Dim* part = ctx.declare_dim("part", ctx.integer(blocks));
+  a.nest.dims.push_back(part);
+  a.nest.cluster = a.product.cluster = part;
+  return a;
+}
 
 Result<std::optional<Kernels>> lower_device_group(const Job& job, const nest::Function& f, const nest::Group& group, const schedule::Schedule* how) {
   MLC_ASSIGN(std::optional<Attention> a, attention_of(job.ctx, f, group));

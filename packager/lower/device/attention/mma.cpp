@@ -13,6 +13,7 @@
 //
 // What a warp reads of keys and values it multiplies by all of its queries. Where there are few queries, warps share the keys of a turn: each has a top and sums of
 // its share. Behind the last turn they fade to the largest of the tops, and are added in the order of the shares: the schedule decides about bits, no device does.
+// Where blocks are few as well, those of a cluster (group.cpp) have every so-manieth turn each, and do the same with what each has.
 //
 // Queries and keys are chunks of cells as product/mma.cpp has them. Where lanes hold scores, there they hold the first factor of the second
 // product: of 16 bits keys 2t and 2t + 1 are one cell; of f32 they are the cells t and t + 4, so that values are read in that order. Values lie
@@ -42,27 +43,11 @@ constexpr int64_t kTilesOfWarp = kElementsOfWarp / kMmaColumns;  // of sums, who
 constexpr int64_t kPieceKeys = 16;                               // of f32, whose products begin at zero
 constexpr int64_t kKeysOfStep = 16, kChunksOfGroup = 4;           // of 16 bits: keys of an instruction, chunks of the elements of kTilesOfWarp
 constexpr int64_t kLanesOfRow = kRowChunks;                      // of a warp, that share a row of scores
-constexpr int64_t kMostShared = 48 << 10;                         // bytes of a block, without asking for more
-constexpr int64_t kBytesOfCell = 4, kBytesOfChunk = kBytesOfCell * kCellsOfChunk;
 constexpr int64_t kChunksOfBanks = 8;                            // side by side they are all banks
+constexpr int64_t kRowsTogether = 2;                             // of a lane, that it loads of the blocks of a cluster before it writes the first of them
 constexpr double kLeastSide = 32;
 constexpr int64_t kMostDepth = 256;
 constexpr double kLog2E = 1.4426950408889634;
-
-int64_t up_to(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
-
-// From one row of values in memory to the next, in chunks; of all keys and values of a turn.
-int64_t row_chunks(int64_t elements, int64_t values) { return elements / (kCellsOfChunk * values) + 1; }
-int64_t turn_chunks(const schedule::Tile& t, int64_t elements, int64_t values) { return t.columns * (t.depth / (kCellsOfChunk * values) + row_chunks(elements, values)); }
-// Numbers of rows: of one share their sums, else the tops of all shares as well.
-int64_t rows_in_memory(const schedule::Tile& t, int64_t shares) { return (shares == 1 ? 1 : 2 * shares) * t.rows; }
-// Two turns, where a block has room for them on every device: one is multiplied while the other comes.
-int64_t turns_of_memory(const schedule::Tile& t, int64_t shares, int64_t turn_bytes) { return 2 * turn_bytes + (rows_in_memory(t, shares) + 1) * kBytesOfCell <= kMostShared ? 2 : 1; }
-
-DType attention_factors(const Attention& a) {
-  const DType t = factors_of(a.product);
-  return t == element_type(a.values.factor) ? t : DType::F32;
-}
 
 class AttentionMma final : public MmaStage {
  public:
@@ -75,8 +60,7 @@ class AttentionMma final : public MmaStage {
         shares_(schedule::key_shares(how)),
         keys_of_warp_(tile_.columns / shares_),
         pieces_(tile_.depth / (kCellsOfChunk * kRowChunks * values_)),
-        elements_(up_to(a.values.points->i, kElementsOfWarp)),
-        row_chunks_(row_chunks(elements_, values_)) {
+        elements_(filled_up(a.values.points->i, kElementsOfWarp)) {
     if (factors_ != DType::F32) values_side_.factor.factor = values_side_.factor.load;
     query_is_short_ = is_short(a.product.rows.factor), key_is_short_ = is_short(a.product.columns.factor), value_is_short_ = is_short(a.values.factor);
     take_scale();
@@ -89,13 +73,16 @@ class AttentionMma final : public MmaStage {
     copies_values_ = copies && value_chunks_ && values_side_.factor.factor == values_side_.factor.load;
     if (rounds_keys_) p_.columns.factor.factor = p_.columns.factor.load;
     grid.push_back(ctx_.ceildiv(p_.rows.points, number(tile_.rows)));
+    if (p_.cluster) grid.push_back(p_.cluster->extent);
     values_begin_ = pieces_ * tile_.columns * kRowChunks;
-    turn_chunks_ = turn_chunks(tile_, elements_, values_);
-    is_ahead_ = turns_of_memory(tile_, shares_, turn_chunks_ * kBytesOfChunk) == 2;
-    high_bits_place_ = std::max((is_ahead_ ? 2 : 1) * turn_chunks_ * kCellsOfChunk, shares_ * tile_.rows * width_of_results());
+    const MmaMemory memory = attention_mma_memory(a_, how);
+    row_chunks_ = memory.row_chunks, turn_chunks_ = memory.turn_chunks;
+    is_ahead_ = memory.turns == 2;
+    width_of_results_ = memory.width_of_results, groups_at_once_ = memory.groups_at_once;
+    high_bits_place_ = std::max(memory.turns * turn_chunks_ * kCellsOfChunk, results_of_group());
     takes_halves_ = factors_ == DType::F32 && !query_is_short_;
     memory_ = k_.shared("tile", DType::U32, high_bits_place_ + (takes_halves_ ? 1 : 0));
-    rows_memory_ = k_.shared("rows", DType::F32, rows_in_memory(tile_, shares_));
+    rows_memory_ = k_.shared("rows", DType::F32, memory.rows);
     queries_.resize(2 * static_cast<size_t>(tile_.warp / kMmaRows));
     work = attention_work(job_, a_, p_, k_);
   }
@@ -109,6 +96,7 @@ class AttentionMma final : public MmaStage {
     Exprs at, chunks;                  // along its dims; of its depth, piece by piece
     const Expr *top = nullptr, *all = nullptr;  // so far; `all`: of the lane's share
     const Expr* fading = nullptr;      // of this turn
+    const Expr* top_of_block = nullptr;  // of all shares, behind the last turn
     Exprs scores;                      // of this turn: two of each 8 keys, then their weights
   };
   struct BroughtKey {
@@ -162,9 +150,13 @@ class AttentionMma final : public MmaStage {
     return ctx_.add(ctx_.mul(key, number(row_chunks_)), chunk);
   }
 
+  // Blocks of a cluster have every so-manieth turn each, all as many: the last one may have no keys.
   void walk_keys(const Expr* begin) {
+    const int64_t keys = tile_.columns * blocks_;
+    const Expr* mine = ctx_.mul(block_, number(tile_.columns));
     if (!is_ahead_) {
-      k_.b.with_rolled_for(begin, keys_end_, tile_.columns, [&](const Expr* first) {
+      k_.b.with_rolled_for(begin, keys_end_, keys, [&](const Expr* first_of_all) {
+        const Expr* first = p_.cluster ? k_.b.let(ctx_.add(first_of_all, mine)) : first_of_all;
         const Exprs loads = bring(first);
         k_.b.append(loop::StmtKind::Barrier);  // all lanes have read the turn before
         copy(first, number(0));
@@ -176,16 +168,19 @@ class AttentionMma final : public MmaStage {
       return;
     }
     k_.b.with_if(ctx_.binary(Op::Lt, begin, keys_end_), [&] {
-      copy(begin, number(0));
-      Exprs loads = bring(begin);
+      const Expr* first_of_block = p_.cluster ? k_.b.let(ctx_.add(begin, mine)) : begin;
+      copy(first_of_block, number(0));
+      Exprs loads = bring(first_of_block);
       for (const Expr*& load : loads) load = k_.b.local(load);
-      store(loads, begin, number(0));
+      store(loads, first_of_block, number(0));
       const Expr* place = k_.b.local(number(0));  // of the turn in memory, in chunks
-      k_.b.with_rolled_for(begin, keys_end_, tile_.columns, [&](const Expr* first) {
-        const Expr *here = k_.b.let(ctx_.add(place, number(0))), *there = k_.b.let(ctx_.sub(number(turn_chunks_), here)), *next = k_.b.let(ctx_.add(first, number(tile_.columns)));
+      k_.b.with_rolled_for(begin, keys_end_, keys, [&](const Expr* first_of_all) {
+        const Expr *here = k_.b.let(ctx_.add(place, number(0))), *there = k_.b.let(ctx_.sub(number(turn_chunks_), here));
+        const Expr* next_of_all = k_.b.let(ctx_.add(first_of_all, number(keys)));
+        const Expr *first = p_.cluster ? k_.b.let(ctx_.add(first_of_all, mine)) : first_of_all, *next = p_.cluster ? k_.b.let(ctx_.add(next_of_all, mine)) : next_of_all;
         if (is_any_copied()) k_.b.wait_copies(0);
         k_.b.append(loop::StmtKind::Barrier);
-        k_.b.with_if(ctx_.binary(Op::Lt, next, keys_end_), [&] {
+        k_.b.with_if(ctx_.binary(Op::Lt, next_of_all, keys_end_), [&] {
           copy(next, there);
           const Exprs of_next = bring(next);
           for (size_t k = 0; k < loads.size(); ++k) k_.b.assign(loads[k], of_next[k]);
@@ -267,7 +262,7 @@ class AttentionMma final : public MmaStage {
     });
   }
 
-  bool has_whole_turns() const { return lower::has_whole_turns(a_, tile_.columns); }
+  bool has_whole_turns() const { return lower::has_whole_turns(a_, tile_.columns * blocks_); }
   // The key, or the last one where there are not so many.
   const Expr* existing_key(const Expr* key) { return has_whole_turns() ? key : k_.b.let(ctx_.min(key, ctx_.sub(a_.key->extent, number(1)))); }
 
@@ -589,28 +584,35 @@ class AttentionMma final : public MmaStage {
 
   // ---- behind the last turn ----
 
-  // Behind each row of sums in memory is a pad: lanes that store four, or two, at once meet in no bank.
-  int64_t width_of_results() const { return kElementsOfWarp + (values_ == 1 ? 4 : 8); }
-
-  // Sums go through memory in pieces, so that neighbouring lanes write neighbours and the epilogue is code once for each.
+  // Sums go through memory, as many groups of elements at once as it has room for, so that neighbouring lanes write neighbours and the epilogue is code once for each.
   void write_results(const Expr* lane) {
     if (shares_ > 1) join_tops();
     for (const Query& q : queries_) {
       const Expr* all = faded(q, k_.b.fold_lanes(Op::Add, q.all, kLanesOfRow));
-      store_of_row(q, shares_ == 1 ? 0 : shares_, all);
+      store_of_row(q, alls_place(), all);
+      if (p_.cluster) store_of_row(q, top_place(), shares_ == 1 ? q.top : q.top_of_block, /*of_block=*/true);
     }
-    for (int64_t group = 0; group < elements_ / kElementsOfWarp; ++group) {
-      k_.b.append(loop::StmtKind::Barrier);
-      for (size_t q = 0; q < queries_.size(); ++q) store_sums(group, q);
-      k_.b.append(loop::StmtKind::Barrier);
-      write_group(group, lane);
+    const int64_t groups = elements_ / kElementsOfWarp;
+    for (int64_t first = 0; first < groups; first += groups_at_once_) {
+      const int64_t end = std::min(groups, first + groups_at_once_);
+      if (first == 0) k_.b.append(loop::StmtKind::Barrier);
+      else meet_cluster();  // all have read the groups before
+      for (int64_t group = first; group < end; ++group)
+        for (size_t q = 0; q < queries_.size(); ++q) store_sums(group, q, (group - first) * results_of_group());
+      meet_cluster();
+      p_.cluster ? write_in_turns(first, end, lane) : write_all(first, end, lane);
     }
+    if (p_.cluster) meet_cluster();  // no block ends while others read what it has
   }
+  int64_t results_of_group() const { return shares_ * tile_.rows * width_of_results_; }
+  int64_t alls_place() const { return shares_ == 1 ? 0 : shares_; }
+  int64_t top_place() const { return alls_place() + shares_; }
 
   // Where a number of a row of the block lies that a share has: `first` shares of other numbers lie before.
   const Expr* place_of_row(const Expr* row, int64_t first, const Expr* share) { return ctx_.add(ctx_.add(row, number(first * tile_.rows)), ctx_.mul(share, number(tile_.rows))); }
-  void store_of_row(const Query& q, int64_t first, const Expr* value) {
-    k_.b.with_if(ctx_.binary(Op::Eq, in_group_, number(0)), [&] { k_.b.store(rows_memory_, place_of_row(q.row, first, share_), value); });
+  void store_of_row(const Query& q, int64_t first, const Expr* value, bool of_block = false) {
+    const Expr *is_first = ctx_.binary(Op::Eq, in_group_, number(0)), *is_mine = of_block && shares_ > 1 ? ctx_.logical_and(is_first, ctx_.binary(Op::Eq, share_, number(0))) : is_first;
+    k_.b.with_if(is_mine, [&] { k_.b.store(rows_memory_, place_of_row(q.row, first, of_block ? number(0) : share_), value); });
   }
 
   // What each share has fades to the largest of all tops, as it does from turn to turn.
@@ -623,6 +625,7 @@ class AttentionMma final : public MmaStage {
         const Expr* one = k_.b.let(loop::vec_load(ctx_, rows_memory_, {DType::F32, 1}, place_of_row(q.row, 0, number(share))));
         top = k_.b.let(top ? loop::vec_binary(ctx_, Op::Max, top, one) : one);
       }
+      q.top_of_block = top;
       q.fading = power(q.top, least_of(top));
     }
   }
@@ -631,13 +634,13 @@ class AttentionMma final : public MmaStage {
   }
 
   // Of row g or g + 8 of a tile.
-  void store_sums(int64_t group, size_t query) {
+  void store_sums(int64_t group, size_t query, int64_t begin) {
     const Query& q = queries_[query];
     const Expr* row = place_of_row(q.row, 0, share_);
     const auto store = [&](int64_t column, Exprs sums) {
       const auto count = static_cast<int64_t>(sums.size());
-      const Expr* place = ctx_.add(ctx_.mul(row, number(width_of_results() / count)), ctx_.add(ctx_.mul(in_group_, number(values_ == 1 ? 2 : 1)), number(column)));
-      k_.b.store(memory_, ctx_.mul(place, number(count)), loop::vec_convert(ctx_, Op::Bitcast, DType::U32, faded(q, loop::widen(ctx_, std::move(sums)))));
+      const Expr* place = ctx_.add(ctx_.mul(row, number(width_of_results_ / count)), ctx_.add(ctx_.mul(in_group_, number(values_ == 1 ? 2 : 1)), number(column)));
+      k_.b.store(memory_, ctx_.add(ctx_.mul(place, number(count)), number(begin)), loop::vec_convert(ctx_, Op::Bitcast, DType::U32, faded(q, loop::widen(ctx_, std::move(sums)))));
     };
     const auto sum = [&](size_t n, unsigned column) { return of(sum_at(query / 2, group, n), static_cast<unsigned>(query % 2) * 2 + column); };
     // Of f32 four tiles are four elements side by side.
@@ -645,29 +648,98 @@ class AttentionMma final : public MmaStage {
     for (size_t n = 0; n < kTilesOfWarp && values_ != 1; ++n) store(static_cast<int64_t>(n) * kMmaColumns / 2, {sum(n, 0), sum(n, 1)});
   }
 
-  void write_group(int64_t group, const Expr* lane) {
-    const Expr *column = k_.b.let(ctx_.floormod(lane, number(kElementsOfWarp))), *first_row = k_.b.let(ctx_.floordiv(lane, number(kElementsOfWarp)));
-    where_it_exists(values_side_, k_.b.let(ctx_.add(column, number(group * kElementsOfWarp))), elements_, [&] {
-      k_.b.with_for(first_row, number(tile_.rows), lanes_ / kElementsOfWarp, [&](const Expr* row) {
-        where_it_exists(p_.rows, k_.b.let(ctx_.add(first_, row)), tile_.rows, [&] {
-          const auto number_of = [&](int64_t share) { return loop::vec_load(ctx_, rows_memory_, {DType::F32, 1}, place_of_row(row, shares_ == 1 ? 0 : shares_, number(share))); };
-          const auto sum_of = [&](int64_t share) {
-            const Expr* place = ctx_.mul(place_of_row(row, 0, number(share)), number(width_of_results()));
-            return as(DType::F32, loop::vec_load(ctx_, memory_, {DType::U32, 1}, ctx_.add(place, column)));
-          };
-          s_.define(a_.all, of_shares(number_of));
-          s_.define(a_.parted, of_shares(sum_of));
-          s_.define(a_.mixed, k_.b.let(s_.value(a_.weight)));
-          emit_writes(s_, k_.b, n_, nullptr);
+  // Groups of elements from `first` on, which are in memory.
+  void write_all(int64_t first, int64_t end, const Expr* lane) {
+    const Expr *column = column_of(lane), *first_row = row_of(lane);
+    for (int64_t group = first; group < end; ++group)
+      at_element(group, column, [&] {
+        k_.b.with_for(first_row, number(tile_.rows), rows_at_once(), [&](const Expr* row) {
+          at_row(row, [&] { write(of_shares(all_of(row, 0)), of_shares(sum_of(row, column, group - first, 0))); });
         });
       });
+  }
+  const Expr* column_of(const Expr* lane) { return k_.b.let(ctx_.floormod(lane, number(kElementsOfWarp))); }
+  const Expr* row_of(const Expr* lane) { return k_.b.let(ctx_.floordiv(lane, number(kElementsOfWarp))); }
+  int64_t rows_at_once() const { return lanes_ / kElementsOfWarp; }
+  void at_element(int64_t group, const Expr* column, const std::function<void()>& body) { where_it_exists(values_side_, k_.b.let(ctx_.add(column, number(group * kElementsOfWarp))), elements_, body); }
+  void at_row(const Expr* row, const std::function<void()>& body) { where_it_exists(p_.rows, k_.b.let(ctx_.add(first_, row)), tile_.rows, body); }
+
+  // Every so-manieth of the rows is this block's. All that others have of some of them is loaded first: it comes from far.
+  void write_in_turns(int64_t first, int64_t end, const Expr* lane) {
+    const int64_t turn = rows_at_once() * blocks_, together = std::min(kRowsTogether * turn, std::max(turn, tile_.rows));
+    const Expr *column = column_of(lane), *mine = k_.b.let(ctx_.add(ctx_.mul(block_, number(rows_at_once())), row_of(lane)));
+    k_.b.with_for(number(0), number(tile_.rows), together, [&](const Expr* begin) {
+      std::vector<RowOfBlocks> rows;
+      for (int64_t more = 0; more < together; more += turn) rows.push_back(row_of_blocks(k_.b.let(ctx_.add(ctx_.add(begin, mine), number(more))), column, end - first));
+      for (RowOfBlocks& one : rows) {
+        const auto write_row = [&] { at_row(one.row, [&] { write_joined(one, first, column); }); };
+        if (turn <= tile_.rows) write_row();
+        else k_.b.with_if(ctx_.binary(Op::Lt, one.row, number(tile_.rows)), write_row);
+      }
     });
   }
 
-  // What the shares have, in their order.
-  const Expr* of_shares(const std::function<const Expr*(int64_t share)>& one) {
-    const Expr* all = k_.b.let(one(0));
-    for (int64_t share = 1; share < shares_; ++share) all = k_.b.let(ctx_.binary(Op::Add, all, one(share)));
+  struct RowOfBlocks {
+    const Expr* row = nullptr;
+    Exprs tops, alls;          // of each block
+    std::vector<Exprs> sums;   // the same, of each group of elements
+  };
+  RowOfBlocks row_of_blocks(const Expr* row, const Expr* column, int64_t groups) {
+    RowOfBlocks one{.row = row, .sums = std::vector<Exprs>(static_cast<size_t>(groups))};
+    const Expr* there = rows_at_once() * blocks_ <= tile_.rows ? row : k_.b.let(ctx_.min(row, number(tile_.rows - 1)));
+    for (int64_t block = 0; block < blocks_; ++block) {
+      one.tops.push_back(at_block(rows_memory_, DType::F32, place_of_row(there, top_place(), number(0)), block));
+      one.alls.push_back(of_shares(all_of(there, block)));
+      for (int64_t group = 0; group < groups; ++group) one.sums[static_cast<size_t>(group)].push_back(of_shares(sum_of(there, column, group, block)));
+    }
+    return one;
+  }
+
+  // What each block has fades to the largest of the tops, and is added in the order of the blocks.
+  void write_joined(const RowOfBlocks& one, int64_t first, const Expr* column) {
+    const Expr* top = one.tops[0];
+    for (size_t b = 1; b < one.tops.size(); ++b) top = k_.b.let(loop::vec_binary(ctx_, Op::Max, top, one.tops[b]));
+    const Expr* least = least_of(top);
+    Exprs fadings;
+    for (const Expr* t : one.tops) fadings.push_back(power(t, least));
+    const auto joined = [&](const Exprs& of_blocks) {
+      const Expr* sum = k_.b.let(ctx_.binary(Op::Mul, of_blocks[0], fadings[0]));
+      for (size_t b = 1; b < of_blocks.size(); ++b) sum = k_.b.let(multiply_add(sum, of_blocks[b], fadings[b]));
+      return sum;
+    };
+    const Expr* all = joined(one.alls);
+    for (size_t group = 0; group < one.sums.size(); ++group) at_element(first + static_cast<int64_t>(group), column, [&] { write(all, joined(one.sums[group])); });
+  }
+
+  // What becomes of the sum of all weights and of weighted values, at the row and the element that are bound.
+  void write(const Expr* all, const Expr* sum) {
+    s_.define(a_.all, all);
+    s_.define(a_.parted, sum);
+    s_.define(a_.mixed, k_.b.let(s_.value(a_.weight)));
+    emit_writes(s_, k_.b, n_, nullptr);
+  }
+
+  // What a share has, of this block or of one of the cluster.
+  using OfShare = std::function<const Expr*(int64_t share)>;
+  OfShare all_of(const Expr* row, int64_t block) {
+    return [this, row, block](int64_t share) { return at_block(rows_memory_, DType::F32, place_of_row(row, alls_place(), number(share)), block); };
+  }
+  OfShare sum_of(const Expr* row, const Expr* column, int64_t group, int64_t block) {
+    return [=, this](int64_t share) {
+      const Expr* place = ctx_.add(ctx_.mul(place_of_row(row, 0, number(share)), number(width_of_results_)), number(group * results_of_group()));
+      return as(DType::F32, at_block(memory_, DType::U32, ctx_.add(place, column), block));
+    };
+  }
+  const Expr* at_block(uint32_t memory, DType type, const Expr* place, int64_t block) {
+    const Expr* load = loop::vec_load(ctx_, memory, {type, 1}, place);
+    return k_.b.let(p_.cluster ? k_.b.peer(load, block) : load);
+  }
+  // In their order.
+  const Expr* of_shares(const OfShare& one) {
+    Exprs parts;
+    for (int64_t share = 0; share < shares_; ++share) parts.push_back(one(share));
+    const Expr* all = parts[0];
+    for (size_t share = 1; share < parts.size(); ++share) all = k_.b.let(ctx_.binary(Op::Add, all, parts[share]));
     return all;
   }
 
@@ -677,8 +749,9 @@ class AttentionMma final : public MmaStage {
   const int64_t lanes_;                        // of the block
   const int64_t shares_, keys_of_warp_;        // of a turn: warps that have some of its keys each; how many
   const int64_t pieces_;                       // of the depth
-  const int64_t elements_, row_chunks_;        // of a value, filled up; chunks from one row of values in memory to the next
-  int64_t turn_chunks_ = 0;                    // of keys and values in memory
+  const int64_t elements_;                     // of a value, filled up
+  int64_t row_chunks_ = 0, turn_chunks_ = 0;   // from one row of values in memory to the next; of keys and values in memory
+  int64_t width_of_results_ = 0, groups_at_once_ = 1;  // from one row of sums on their way out to the next, in cells; groups of elements that are in memory then
   bool is_ahead_ = false, copies_keys_ = false, copies_values_ = false;  // keys and values come a turn before they are multiplied; beside the lanes
   bool rounds_keys_ = false;
   const Expr *keys_here_ = nullptr, *values_here_ = nullptr;  // of this lane, in the turn at hand
@@ -706,25 +779,7 @@ std::string attention_mma_instruction(const Job& job, const Attention& a) {
   return "mma." + std::string(name_of(attention_factors(a)));
 }
 
-int64_t attention_mma_depth(const Attention& a) { return up_to(a.product.depth_points->i, kCellsOfChunk * kRowChunks * cell_values(attention_factors(a))); }
-
-MmaBlock attention_mma_block(const Attention& a, const schedule::Schedule& how) {
-  const schedule::Tile& t = how.tile;
-  const DType factors = attention_factors(a);
-  const int64_t values = cell_values(factors), elements = up_to(a.values.points->i, kElementsOfWarp), shares = schedule::key_shares(how);
-  // Queries, sums and scores, where it brings what to, and what is under way of keys, values and weights: as ptxas has it for sm_90 (2026-11-29).
-  const auto cells = static_cast<double>(t.warp / kMmaRows * ((t.depth / values + elements) / 2 + t.columns / shares / 2));
-  MmaBlock block;
-  const double brought = static_cast<double>(t.columns * (kRowChunks + elements / (kCellsOfChunk * values))) / how.block;
-  block.registers = (factors == DType::F32 ? 2 * cells + 1.5 * brought : 1.4 * cells + brought) + (factors == DType::BF16 && a.rounding != factors ? 20 : 0);
-  // Three products of tf32 take four times as long as one of 16 bits, and read twice as much; weights of 16 bits are two numbers.
-  block.products = static_cast<double>(t.depth + elements) / 128 * (factors != DType::F32 ? 1 : a.rounding == DType::F32 ? 2 : 3);
-  const int64_t turn = turn_chunks(t, elements, values) * kBytesOfChunk;
-  block.brings = a.rounding == DType::F32 ? 4 : 1;
-  block.is_ahead = turns_of_memory(t, shares, turn) == 2;
-  block.bytes = static_cast<double>(turn * turns_of_memory(t, shares, turn) + rows_in_memory(t, shares) * kBytesOfCell);
-  return block;
-}
+int64_t attention_mma_depth(const Attention& a) { return filled_up(a.product.depth_points->i, kCellsOfChunk * kRowChunks * cell_values(attention_factors(a))); }
 
 StagePtr attention_mma_stage(const Job& job, const Attention& a, Skeleton& k, const schedule::Schedule& how) { return std::make_unique<AttentionMma>(job, a, k, how); }
 

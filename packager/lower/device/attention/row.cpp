@@ -12,6 +12,8 @@
 // one after the other in the order of the blocks.
 //
 // A tile of queries (attention/tile.cpp) would wait at barriers in each turn for rows that do not exist.
+#include <cmath>
+
 #include "packager/lower/device/attention/stages.h"
 
 namespace mlc::lower {

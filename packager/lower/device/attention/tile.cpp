@@ -33,6 +33,9 @@ constexpr int64_t kVectorOfLane = 4;
 constexpr int64_t kMostValues = 256;          // elements of a value
 constexpr double kLeastQueries = 8, kLeastKeys = 8;
 constexpr double kBlocksForParts = 4;         // of a multiprocessor, of blocks of one query that share their keys
+constexpr int64_t kMostClustered = 1 << 16;    // queries, batches and heads of tiles that share their keys: their blocks are one row of a grid (65,535)
+constexpr double kMostLeftInCluster = 0.9;   // of the time, or blocks that have to run at once are not worth it
+constexpr double kAsGood = 1.03;              // of the least time: fewer blocks that take so much longer read queries less often
 constexpr double kMostFewQueries = 16;        // in blocks of their own: more fill half of the smallest tile of warps
 constexpr int64_t kMostSums = 64;             // of a lane, for a good schedule
 constexpr unsigned kCopies = 2, kMoreCopies = 8;  // of a step: SPIR-V is compiled where it runs
@@ -375,7 +378,7 @@ class Attentions {
     add(a_.key, false, true);
     for (const ir::Dim* d : p.depth) add(d, false, true);
     if (has_queries) rank_queries(best, s.space, s.ranked);
-    if (!mma.empty() && !p.cluster) rank_mma(best, mma, s.space, s.ranked);
+    if (!mma.empty()) rank_mma(best, mma, s.space, s.ranked);
     if (has_tiles && !p.cluster) rank(best, s.space, s.ranked);
     if (s.ranked.empty()) return std::nullopt;
     s.build = [&job = job_, &a = a_](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
@@ -389,7 +392,8 @@ class Attentions {
   KeyParts key_parts() const {
     const targets::DeviceRow& machine = job_.device();
     const auto all = job_.target.most_cluster_blocks > 1 ? run() : std::nullopt;
-    if (!all || !schedule::has_one_query(all->ranked.front())) return {};
+    if (!all) return {};
+    if (!schedule::has_one_query(all->ranked.front())) return schedule::is_mma(all->ranked.front()) ? key_parts_of_tiles(all->ranked.front()) : KeyParts{};
     const double most = kBlocksForParts * machine.multiprocessors;
     int64_t blocks = job_.target.most_cluster_blocks;
     while (blocks > 1 && blocks_of(1) * static_cast<double>(blocks) > most) blocks /= 2;
@@ -415,6 +419,32 @@ class Attentions {
   }
 
  private:
+  // Of queries and keys that are known: the fewest blocks that the model has as fast as any, of a typical batch, for as many of it as they are faster for.
+  KeyParts key_parts_of_tiles(const schedule::Schedule& alone) const {
+    const Expr *queries = a_.product.rows.points, *keys = a_.key->extent;
+    if (!queries->is_const() || !keys->is_const()) return {};
+    const bool is_free = std::any_of(a_.product.batch.begin(), a_.product.batch.end(), [](const ir::Dim* d) { return !d->extent->is_const(); });
+    const AttentionSize typical = size();
+    const auto points = static_cast<int64_t>(typical.batch * typical.queries);
+    std::vector<std::pair<KeyParts, double>> all{{KeyParts{}, cycles_of_attention(job_, a_, typical, alone)}};
+    double least = all.front().second;
+    for (int64_t blocks = 2; blocks <= job_.target.most_cluster_blocks && points <= kMostClustered; blocks *= 2) {
+      const Attention shared = attention_in_cluster(job_.ctx, a_, blocks);
+      const auto schedules = Attentions(job_, shared).run();
+      if (!schedules || !schedule::is_mma(schedules->ranked.front())) continue;
+      const auto gains = [&](int64_t times) {
+        const AttentionSize more{typical.batch * static_cast<double>(times), typical.queries, typical.keys};
+        return cycles_of_attention(job_, shared, more, schedules->ranked.front()) < cycles_of_attention(job_, a_, more, alone);
+      };
+      int64_t times = 1;
+      while (is_free && points * (times + 1) <= kMostClustered && gains(times + 1)) ++times;
+      all.emplace_back(KeyParts{blocks, keys->i, points * times}, cycles_of_attention(job_, shared, typical, schedules->ranked.front()));
+      least = std::min(least, all.back().second);
+    }
+    if (least > kMostLeftInCluster * all.front().second) return {};
+    return std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.second <= kAsGood * least; })->first;
+  }
+
   // Lanes load several elements at once, fold what they have of a score by instructions, and keep all of a query.
   bool by_query() const {
     const Expr* depth = a_.product.depth_points;
@@ -470,8 +500,7 @@ class Attentions {
             how.tile = {along_rows * warp, keys, space.mma_depth, 1, true, 0, static_cast<unsigned>(warp)};
             how.block = static_cast<unsigned>(loop::kMmaLanes * along_rows * shares);
             if (!schedule::verify(how, space).ok()) continue;
-            const MmaBlock block = attention_mma_block(a_, how);
-            if (block.registers <= kMostRegisters) costs.emplace_back(mma_cost(how, block), how);
+            if (attention_mma_registers(a_, how) <= kMostRegisters) costs.emplace_back(cycles_of_attention(job_, a_, size(), how), how);
           }
     std::vector<schedule::Schedule> all;
     append(std::move(costs), all);
@@ -479,34 +508,13 @@ class Attentions {
     ranked.insert(ranked.end(), all.begin(), all.end());
   }
 
-  // Cycles of the multiprocessor with most blocks. Some of them run at once. One that is alone waits for itself, and for what it copies.
-  double mma_cost(const schedule::Schedule& how, const MmaBlock& block) const {
-    const targets::DeviceRow& machine = job_.device();
-    const schedule::Tile& t = how.tile;
-    const auto rows = static_cast<double>(t.rows), columns = static_cast<double>(t.columns);
-    const double cycles = block.products / machine.attention_points_per_cycle, queries_of_warp = t.warp + machine.warp_rows;
-    const double products = rows / t.warp * queries_of_warp * columns * cycles, busy = products + machine.query_rows * block.brings * columns * cycles;
-    const double of_warp = machine.alone_warps * queries_of_warp * columns / static_cast<double>(schedule::key_shares(how)) * cycles;
-    const double computed = std::max(machine.alone_blocks * products, of_warp);
-    const double loads = (block.is_ahead ? 0 : 1) + (loads_for_scores() ? 1 : 0);
-    const double turn = std::max(computed, machine.latency_cycles) + loads * machine.latency_cycles + machine.turn_cycles;
-    const double turns = std::ceil(typical(a_.key->extent, ir::Guess::Sentence) / columns), alone = turns * turn + machine.latency_cycles;
-    const double resident = std::max(1.0, std::floor(std::min(machine.register_bytes / (4 * block.registers * how.block), machine.shared_bytes / block.bytes)));
-    const double blocks = std::ceil(blocks_of(t.rows) / machine.multiprocessors), waves = std::floor(blocks / resident), rest = blocks - waves * resident;
-    return waves * std::max(resident * turns * busy, alone) + (rest > 0 ? std::max(rest * turns * busy, alone) : 0);
-  }
-
-  // Whether a score is more than its product: a mask, a bias. These are loaded in each turn.
-  bool loads_for_scores() const {
-    bool loads = false;
-    ir::walk(job_.ctx.substitute(a_.score, {{a_.product.fold, job_.ctx.number(0, DType::F32)}}), [&](const Expr* e) { loads |= e->op == Op::Load; });
-    return loads;
-  }
-
   static void append(Costs costs, std::vector<schedule::Schedule>& ranked) {
     std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (auto& [cost, s] : costs) ranked.push_back(std::move(s));
   }
+
+  AttentionSize size() const { return {blocks_of(1) / queries_of_run(), queries_of_run(), typical(a_.key->extent, ir::Guess::Sentence)}; }
+  double queries_of_run() const { return about_ > 0 ? about_ : typical(a_.product.rows.points, ir::Guess::Sentence); }
 
   static double typical(const Expr* e, ir::Guess most) { return e->is_const() ? estimate(e) : std::min(estimate(e), static_cast<double>(most)); }
 
@@ -514,7 +522,7 @@ class Attentions {
   double blocks_of(int64_t rows) const {
     double others = 1;
     for (const ir::Dim* d : a_.product.batch) others *= typical(d->extent, ir::Guess::Batch);
-    return others * std::ceil((about_ > 0 ? about_ : typical(a_.product.rows.points, ir::Guess::Sentence)) / static_cast<double>(rows));
+    return others * std::ceil(queries_of_run() / static_cast<double>(rows));
   }
 
   // Of blocks with so many queries.

@@ -51,12 +51,6 @@ struct WarpTile {
   double brought(int64_t bytes) const { return (w.rows_copied == bytes ? rows : 0) + (w.columns_copied == bytes ? columns : 0); }
 };
 
-// What a block takes of a multiprocessor, in cycles; instructions of each of its warps; cycles in which all of them wait, if the block is alone.
-struct WarpCycles {
-  double slots = 0, memory = 0, products = 0, waits = 0;
-  void add(const WarpCycles& other, double times) { slots += other.slots * times, memory += other.memory * times, products += other.products * times, waits += other.waits * times; }
-};
-
 // Copies of a lane for a piece: of a window each has its tap, else of cells of several values each has its place.
 double slots_of_copies(const WarpTile& b, double of_tap, double of_run) {
   if (b.is_flat) return (b.copies(kChunkBytes) + b.copies(kCellBytes)) * of_tap;
@@ -110,6 +104,15 @@ double cycles_of_tiles(const targets::DeviceRow& machine, const ProductSize& siz
   return size.depth * (operations * r * c + machine.load_operations * (r + c)) * waves / full * (machine.fitted_lanes / machine.fmas_per_cycle);
 }
 
+double cycles_of_blocks(const targets::DeviceRow& machine, const WarpCycles& block, double warps, double blocks, double resident) {
+  // What a block occupies, and how long it takes alone: its warps meet at barriers, and all load, or all multiply.
+  const double issue = block.slots * warps / machine.slots_per_cycle, longest = std::max({issue, block.memory, block.products, block.functions});
+  const double alone = std::max(issue + block.memory + block.products + block.functions, block.slots * machine.slot_cycles) + block.waits;
+  // Blocks that fit at once hinder each other where one is occupied, and hide each other's waits. The multiprocessor with the most blocks decides.
+  const double busiest = std::ceil(blocks / machine.multiprocessors), full = std::floor(busiest / resident), rest = busiest - full * resident;
+  return full * std::max(resident * longest, alone) + (rest > 0 ? std::max(rest * longest, alone) : 0);
+}
+
 double cycles_of_mma(const targets::DeviceRow& machine, const ProductSize& size, const MmaWork& work, const schedule::Schedule& how) {
   const WarpTile b(machine, work, how);
   const double blocks = std::max(1.0, std::ceil(size.rows / b.rows) * std::ceil(size.columns / b.columns) * size.batch);
@@ -119,12 +122,7 @@ double cycles_of_mma(const targets::DeviceRow& machine, const ProductSize& size,
   c.add(turn, rings * turns);
   c.add(of_ring(b, turn, turns), rings);
   c.add(of_ends(b, std::fmod(size.rows, b.rows) != 0), 1);
-  // What a block occupies, and how long it takes alone: its warps meet at barriers, and all load, or all multiply.
-  const double issue = c.slots * b.warps / machine.slots_per_cycle, longest = std::max({issue, c.memory, c.products});
-  const double alone = std::max(issue + c.memory + c.products, c.slots * machine.slot_cycles) + c.waits;
-  // Blocks that fit at once hinder each other where one is occupied, and hide each other's waits. The multiprocessor with the most blocks decides.
-  const double resident = b.resident(), busiest = std::ceil(blocks / machine.multiprocessors), full = std::floor(busiest / resident), rest = busiest - full * resident;
-  const double cycles = full * std::max(resident * longest, alone) + (rest > 0 ? std::max(rest * longest, alone) : 0);
+  const double cycles = cycles_of_blocks(machine, c, b.warps, blocks, b.resident());
   const double bytes = blocks * rings * turns * b.piece_bytes() + size.rows * size.columns * size.batch / work.parts * kCellBytes * (1 + work.end_loads);
   return std::hypot(cycles, bytes / machine.cache_bytes_per_cycle);
 }

@@ -29,6 +29,15 @@ struct MmaWork {
   double end_loads = 0;        // the same: loads that are of its row, and are waited for
   double parts = 1;            // blocks of a cluster that have its fold, which are in the batch of its size
 };
+// What a block of warps takes of a multiprocessor, in cycles (`functions`: powers of two); instructions of each of its warps; cycles in which all of them wait, if the block is alone.
+struct WarpCycles {
+  double slots = 0, memory = 0, products = 0, functions = 0, waits = 0;
+  void add(const WarpCycles& other, double times) {
+    slots += other.slots * times, memory += other.memory * times, products += other.products * times, functions += other.functions * times, waits += other.waits * times;
+  }
+};
+// Cycles of so many blocks, of which one multiprocessor holds `resident`.
+double cycles_of_blocks(const targets::DeviceRow& machine, const WarpCycles& block, double warps, double blocks, double resident);
 // Cycles by a tile of warps: of its multiprocessors' pieces and ends of tiles, and of the cache that factors come from.
 double cycles_of_mma(const targets::DeviceRow& machine, const ProductSize& size, const MmaWork& work, const schedule::Schedule& how);
 // Cycles by blocks of all rows of so many columns: `lanes` share a column, each has so many loads under way.

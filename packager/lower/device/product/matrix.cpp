@@ -22,7 +22,7 @@ using ir::Op;
 namespace {
 
 constexpr int64_t kRowCells = (kRowChunks + 1) * kCellsOfChunk;  // from a row of a piece to the next one
-constexpr int64_t kPieces = 2, kPadOfSums = 4;
+constexpr int64_t kPieces = 2, kPadOfMatrices = 4;
 constexpr int64_t kManyTeams = 16;                               // which stand in a square
 
 class ProductMatrix final : public MmaStage {
@@ -140,7 +140,7 @@ class ProductMatrix final : public MmaStage {
       for (const Brought& one : part->brought) k_.b.store(memory_, ctx_.add(one.place, buffer), cells[k++]);
   }
 
-  int64_t width_of_sums() const { return columns_.size + kPadOfSums; }
+  int64_t width_of_sums() const { return columns_.size + kPadOfMatrices; }
 
   // Row m of the matrices of each team: sums go to memory, and neighbouring lanes finish neighbouring columns.
   void finish_rows(int64_t m, const Expr* lane) {

@@ -98,11 +98,19 @@ FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& 
     one.depth /= static_cast<double>(parts), one.batch *= static_cast<double>(parts);
     return cycles(machine, one, slices, operations) + adding + (parts > 1 && in_cluster ? machine.cluster_cycles : 0);
   };
+  // Parts are whole pieces: of the dim that is cut, or because of the others, as with the patches of a picture.
+  int64_t others = 1;
+  for (const ir::Dim* d : p.depth)
+    if (d != longest) others *= d->extent->is_const() ? d->extent->i : 1;
+  const auto is_whole = [&](int64_t parts) {
+    const int64_t extent = longest->extent->i;
+    return extent % (parts * kPartMultiple * codes) == 0 || (by_warps && extent % parts == 0 && others % (kPartMultiple * codes) == 0);
+  };
   const double alone = cycles_of(1), most_left = !in_cluster ? kMostLeft : by_warps ? kMostLeftByWarps : kMostLeftInCluster, as_good = by_warps ? kAsGoodByWarps : kAsGood;
   std::vector<std::pair<int64_t, double>> all;
   double least = alone * most_left / as_good;
   for (int64_t parts = 2; parts <= (in_cluster ? job.target.most_cluster_blocks : kMostFoldParts); ++parts) {
-    if (longest->extent->i % (parts * kPartMultiple * codes) != 0 || whole.depth / static_cast<double>(parts) < (slices ? kLeastOfSlices : kLeastOfTiles)) continue;
+    if (!is_whole(parts) || whole.depth / static_cast<double>(parts) < (slices ? kLeastOfSlices : kLeastOfTiles)) continue;
     all.emplace_back(parts, cycles_of(parts));
     least = std::min(least, all.back().second);
   }
