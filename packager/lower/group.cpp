@@ -36,6 +36,8 @@ class GroupLowering {
   // The stages at the rows of a block, and what may be done with them. `rows` of a block: 0, as many as the rule says. False: local arrays
   // have sizes that only the run knows, and the target has none of these.
   Result<bool> prepare(int64_t rows) {
+    // Before sizes are computed with it: a schedule may come from a file.
+    if (rows < 0 || rows > kMostBlockRows) return Status(Code::Malformed, "schedule refused: a block has 1 to " + std::to_string(kMostBlockRows) + " rows");
     for (size_t k = 0; k < g_.locals.size(); ++k) memory_.push_back(take_over(k));
     choose_block(rows);
     if (!job_.target.has_sized_locals && !block_bytes_->is_const()) return false;

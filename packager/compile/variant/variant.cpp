@@ -496,8 +496,11 @@ class VariantCompiler {
   Status choose_another(const std::vector<Place>& users, const std::string& kernel, uint64_t bytes) {
     // A group by a schedule that was chosen is one by the compiler's own first.
     bool was_group = false;
-    for (const Place& user : users)
-      if (user.is_group) was_group |= options_.choose && not_chosen_.insert(user.statement).second ? true : apart_.insert(user.statement).second;
+    for (const Place& user : users) {
+      if (!user.is_group) continue;
+      const bool was_chosen = options_.choose && not_chosen_.insert(user.statement).second;
+      was_group |= was_chosen || apart_.insert(user.statement).second;
+    }
     if (was_group) return ok();
     const Place& place = users.front();
     MLC_ASSIGN(const std::vector<schedule::Schedule> all, lower::candidates(ctx_, *place.function, *place.statement, target_));

@@ -73,6 +73,28 @@ TEST_CASE("legal schedules of groups: rows of a block, and those of its nests") 
   });
 }
 
+TEST_CASE("a group by a schedule of another one, or of more rows than any block has, is refused before anything is sized by it") {
+  ir::Context ctx;
+  NestMaker m(ctx);
+  m.attention(2, 1, m.n(50), m.n(33), 8);
+  const auto group = nest::group_of(m.f, nest::Lifetimes(m.f), 0, m.f.body.size());
+  REQUIRE(group);
+  const targets::Target& target = *targets::find_target("x86-64-v3");
+  const auto all = lower::group_alternatives(ctx, m.f, *group, target);
+  REQUIRE((all.ok() && all->size() > 2));
+  schedule::Schedule how = all->front();
+  for (const int64_t rows : {int64_t{1025}, int64_t{1} << 40}) {
+    how.blocks.rows = rows;
+    const auto kernels = lower::lower_group(ctx, m.f, *group, "g", target, test::vanishing_exp, &how);
+    REQUIRE(!kernels.ok());
+    CHECK(kernels.status().message == "schedule refused: a block has 1 to 1024 rows");
+  }
+  const schedule::Schedule other{.family = schedule::Family::Map, .vector_bytes = 32};
+  const auto kernels = lower::lower_group(ctx, m.f, *group, "g", target, test::vanishing_exp, &other);
+  REQUIRE(!kernels.ok());
+  CHECK(kernels.status().message.find("another family") != std::string::npos);
+}
+
 TEST_CASE("legal schedules of groups whose rows keep what only the run knows") {
   const auto counts = test::check_many(19, false, {"x86-64-v2", "x86-64-v4", "armv8-a"}, [](NestMaker& m, std::mt19937& rng, const test::Extents& extent) {
     m.attention(2, 1, extent(test::one_of<int64_t>(rng, {1, 13, 50})), extent(test::one_of<int64_t>(rng, {1, 17, 33})), test::one_of<int64_t>(rng, {8, 24}));

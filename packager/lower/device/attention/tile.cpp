@@ -425,10 +425,11 @@ class Attentions {
     if (!queries->is_const() || !keys->is_const()) return {};
     const bool is_free = std::any_of(a_.product.batch.begin(), a_.product.batch.end(), [](const ir::Dim* d) { return !d->extent->is_const(); });
     const AttentionSize typical = size();
+    if (typical.batch * typical.queries > static_cast<double>(kMostClustered)) return {};
     const auto points = static_cast<int64_t>(typical.batch * typical.queries);
     std::vector<std::pair<KeyParts, double>> all{{KeyParts{}, cycles_of_attention(job_, a_, typical, alone)}};
     double least = all.front().second;
-    for (int64_t blocks = 2; blocks <= job_.target.most_cluster_blocks && points <= kMostClustered; blocks *= 2) {
+    for (int64_t blocks = 2; blocks <= job_.target.most_cluster_blocks; blocks *= 2) {
       const Attention shared = attention_in_cluster(job_.ctx, a_, blocks);
       const auto schedules = Attentions(job_, shared).run();
       if (!schedules || !schedule::is_mma(schedules->ranked.front())) continue;

@@ -99,12 +99,13 @@ FoldParts fold_parts(const Job& job, const FlatNest& nest, const DeviceProduct& 
     return cycles(machine, one, slices, operations) + adding + (parts > 1 && in_cluster ? machine.cluster_cycles : 0);
   };
   // Parts are whole pieces: of the dim that is cut, or because of the others, as with the patches of a picture.
-  int64_t others = 1;
+  const int64_t piece = kPartMultiple * codes;
+  int64_t left = 1;  // of the other dims together, by whole pieces
   for (const ir::Dim* d : p.depth)
-    if (d != longest) others *= d->extent->is_const() ? d->extent->i : 1;
+    if (d != longest && d->extent->is_const()) left = left * (d->extent->i % piece) % piece;
   const auto is_whole = [&](int64_t parts) {
     const int64_t extent = longest->extent->i;
-    return extent % (parts * kPartMultiple * codes) == 0 || (by_warps && extent % parts == 0 && others % (kPartMultiple * codes) == 0);
+    return extent % (parts * piece) == 0 || (by_warps && extent % parts == 0 && left == 0);
   };
   const double alone = cycles_of(1), most_left = !in_cluster ? kMostLeft : by_warps ? kMostLeftByWarps : kMostLeftInCluster, as_good = by_warps ? kAsGoodByWarps : kAsGood;
   std::vector<std::pair<int64_t, double>> all;
